@@ -1,0 +1,46 @@
+"""Whether a text says that the records do not hold something: `not on record`, `the lease is silent on it`."""
+
+from __future__ import annotations
+
+import re
+
+_RECORDS = (
+    r"(?:records?|files?|e-?mails?|mails?|documents?|contracts?|agreements?|minutes|notes|papers|policy|policies|lease|"
+    r"sources?|workspace|it|they|anywhere|we|i)"
+)
+_SAY = (
+    r"(?:say|state|mention|specif|record|give|show|contain|include|set|name|list|cover|address|note|fix|provide|document|tell|"
+    r"hold|disclose|indicate|report|find)"
+)
+_SAID = (
+    r"(?:recorded|stated|specified|mentioned|given|documented|noted|listed|named|disclosed|indicated|defined|found|known|"
+    r"available|shown|written down|set out|on (?:record|file)|"
+    r"in the (?:records?|files?|documents?|contract|agreement|minutes|notes|lease|e-?mails?))"
+)
+_NOT = r"(?:not|never|nowhere|isn't|wasn't|aren't|weren't|hasn't been|haven't been|un)"
+_DOES_NOT = r"(?:do not|does not|don't|doesn't|did not|didn't|never|nowhere)"
+_BE = r"(?:is |are |was |were |has been |have been |could be |can be )?"
+_CANNOT = r"(?:could not|couldn't|cannot|can't|can not|unable to|did not|didn't|was not able to)"
+
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b{_NOT}[ -]?(?:\w+ ){{0,2}}?{_SAID}\b",
+        rf"\b{_RECORDS}\b(?: \w+){{0,6}}? {_DOES_NOT}(?: \w+)? {_SAY}\w*",
+        rf"\bno (?:[\w'-]+ ){{0,8}}?{_BE}(?:{_SAID}|agreed)\b",
+        r"\bno (?:record|mention|trace|information|indication|evidence|details?|data|figure|entry|documentation|reference|note)"
+        r"\b",
+        r"\b(?:nothing|none)\b(?: \w+){0,6}? (?:says?|states?|mentions?|records?|recorded|gives?|shows?|specif\w+|"
+        r"on (?:record|file)|found|tells?|indicates?)\b",
+        r"\b(?:silent|says? nothing|makes? no mention)\b",
+        rf"\b{_CANNOT} (?:be )?(?:find|found|determined?|establish|established|locate|located|say|tell|answer|answered)\b",
+        r"\b(?:unknown|undocumented|unrecorded|unspecified|unstated)\b",
+        r"\bthere (?:is|are|was|were) (?:no|not any|nothing)\b(?: [\w'-]+){0,8}? (?:in|on|about|for)\b",
+        r"\b(?:left|leaves?) (?:\w+ ){0,3}?(?:blank|open|unanswered)\b",
+    )
+)
+
+
+def affirms_absence(text: str) -> bool:
+    """Whether a plain text says that the records do not hold something."""
+    return any(pattern.search(text) for pattern in _PATTERNS)

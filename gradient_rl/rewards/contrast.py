@@ -1,0 +1,126 @@
+"""Whether a value is asserted or only mentioned: `60 days, not 30`, `€95 was replaced by €110`, `formerly 30 days`.
+
+A cue belongs to the nearest value of the same kind within the same clause, at most `REACH` words away. The three lists below
+are all that there is; `tests/rewards/test_contrast.py` has a row for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from gradient_rl.rewards.values import Mention
+
+REACH = 6
+"""Words between a cue and its value."""
+
+NEGATIONS = (
+    "not", "no longer", "never", "nor", "isn't", "wasn't", "aren't", "weren't", "rather than", "instead of", "in place of",
+    "as opposed to", "unlike",
+)  # fmt: skip
+"""Before a value: it is denied."""
+
+FORMER = (
+    "formerly", "previously", "originally", "initially", "earlier", "former", "old", "prior", "used to be", "superseded",
+    "supersedes", "superseding", "replaced", "replaces", "replacing", "followed", "succeeded", "succeeds", "took over from",
+    "takes over from", "taking over from", "up from", "down from", "outdated", "draft", "wrongly", "mistakenly",
+    "incorrectly",
+)  # fmt: skip
+"""Before a value: it held once, or somebody said so wrongly. `replaced by`, `followed by` and the like point the other way."""
+
+AFTERWARDS = (
+    "no longer", "replaced by", "superseded by", "followed by", "succeeded by", "previously", "formerly", "originally",
+    "before", "until", "outdated", "expired", "lapsed", "withdrawn", "wrong", "incorrect", "in error", "by mistake",
+    "a mistake", "not apply",
+)  # fmt: skip
+"""After a value: it holds no more."""
+
+CHANGED = ("replaced", "superseded", "changed", "raised", "cut", "amended", "corrected", "withdrawn", "overtaken")
+"""After a value, with a form of `to be`: `30 days was changed in March`."""
+
+_CHANGE = (
+    r"(?:chang|rais|increas|extend|reduc|cut|lower|mov|shift|amend|went|rose|fell|revis|updat|shorten|postpon|bring|brought|"
+    r"correct)\w*"
+)
+
+
+def _cue(words: Sequence[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+_WORD = r"[\w'€$£](?:[\w'€$£%/.,-]*[\w%])?"
+_GAP = rf"(?:[^\w.;:!?]+{_WORD}){{0,{REACH}}}?[^\w.;:!?]*"
+_DENIED = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b(?! (?:only|just|before|until)\b){_GAP}$")
+_FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! by\b){_GAP}$")
+_UNTIL = re.compile(rf"(?:^|[.,;(]\s*)(?:until|before|till)\b{_GAP}$")
+_CHANGED_FROM = re.compile(rf"\b{_CHANGE}\b(?: \w+){{0,{REACH}}}? from{_GAP}$")
+_AFTERWARDS = re.compile(
+    rf"^(?:[^\w.,;:!?()]+{_WORD}){{0,{REACH}}}?[^\w.,;:!?()]*"
+    rf"\b(?:{_cue(AFTERWARDS)}|(?:is|are|was|were|been|being|got) (?:\w+ )?(?:{_cue(CHANGED)}))\b"
+)
+_BUT = re.compile(r"\b(?:but|however|whereas|yet|although|though)\b")
+_COORDINATED = re.compile(r"\s*(?:,|/|\bor\b|\bnor\b|\band\b|,\s*(?:or|nor|and))\s*")
+
+
+def denied(text: str, mention: Mention, others: Sequence[Mention]) -> bool:
+    """Whether a mention is negated: `not 30 days`, `rather than 30 days`, `not 30 or 45 days`.
+
+    Args:
+        text: the whole plain text.
+        others: all mentions of the same kind in it, in order.
+    """
+    return _reached(text, mention, others, denied_alone)
+
+
+def former(text: str, mention: Mention, others: Sequence[Mention], dates: bool = False) -> bool:
+    """Whether a mention is said to hold no more, or to have been wrong.
+
+    Args:
+        text: the whole plain text.
+        others: all mentions of the same kind in it, in order.
+        dates: the kind is date; `until 3 March` then states the date and contrasts nothing.
+    """
+    return _reached(text, mention, others, lambda before: former_alone(before, dates)) or _held_before(
+        text, mention, others, dates
+    )
+
+
+def conceded(text: str, mention: Mention, asserted: Sequence[Mention]) -> bool:
+    """Whether a later value in the same sentence overrides this one: `€95 was quoted, but the contract says €110`."""
+    for other in asserted:
+        between = text[mention.end : other.start]
+        if mention.end <= other.start and not re.search(r"[.!?]\s", between) and _BUT.search(between):
+            return True
+    return False
+
+
+def denied_alone(before: str) -> bool:
+    """Whether the words before a value deny it."""
+    return bool(_DENIED.search(before))
+
+
+def former_alone(before: str, dates: bool) -> bool:
+    """Whether the words before a value say that it is past."""
+    if _FORMER.search(before) or _CHANGED_FROM.search(before):
+        return True
+    return not dates and bool(_UNTIL.search(before))
+
+
+def _reached(text: str, mention: Mention, others: Sequence[Mention], cue: Callable[[str], bool]) -> bool:
+    """Whether a cue stands before the mention, or before the first of a list that the mention is part of."""
+    start = 0
+    for other in others:
+        if other.end > mention.start:
+            break
+        if not (_COORDINATED.fullmatch(text[other.end : mention.start]) and _reached(text, other, others, cue)):
+            start = other.end
+        else:
+            return True
+    return cue(text[start : mention.start])
+
+
+def _held_before(text: str, mention: Mention, others: Sequence[Mention], dates: bool) -> bool:
+    end = min((other.start for other in others if other.start >= mention.end), default=len(text))
+    after = text[mention.end : end]
+    found = _AFTERWARDS.search(after)
+    return bool(found) and not (dates and found[0].endswith(("before", "until")))

@@ -1,0 +1,84 @@
+"""Reading JSON-lines files into records, with errors that name the file, the line and the value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import cast
+
+from pydantic import BaseModel, ValidationError
+
+from gradient_rl.errors import DataError, NothingToReadError
+
+
+def read_records[Model: BaseModel](path: Path, model: type[Model]) -> list[Model]:
+    """Read a file of one record a line.
+
+    Raises:
+        NothingToReadError: the file is not there.
+        DataError: it cannot be read, or a line is not a record of this kind.
+    """
+    return [parse_line(line, model, f"{path} line {number}") for number, line in read_lines(path)]
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number, line) for every line that is not blank.
+
+    Raises:
+        NothingToReadError: the file is not there.
+        DataError: it is not UTF-8 text, or the file system refuses to read it.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise NothingToReadError(f"{path} is not there; check the path, or give another folder with --data") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: byte {error.start} cannot be read") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def parse_line[Model: BaseModel](line: str, model: type[Model], where: str) -> Model:
+    """Parse one line.
+
+    Args:
+        where: file and line, the start of every error message.
+
+    Raises:
+        DataError: the line is not JSON, or does not fit the schema.
+    """
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        raise DataError(f"{where}: {_first_fault(line, error)}") from None
+
+
+def write_records(path: Path, records: Iterable[BaseModel]) -> None:
+    """Write one record a line; the caller answers for durability."""
+    path.write_text("".join(to_line(record) for record in records), encoding="utf-8")
+
+
+def to_line(record: BaseModel) -> str:
+    """A record as one line of JSON, its newline included."""
+    return record.model_dump_json(by_alias=True) + "\n"
+
+
+def _first_fault(line: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return f"not valid JSON ({first['msg'].removeprefix('Invalid JSON: ')})"
+    field = ".".join(str(part) for part in first["loc"]) or "record"
+    shown = json.dumps(first["input"], ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{_id_of(line)}field '{field}': {message} (got {shown})"
+
+
+def _id_of(line: str) -> str:
+    value = json.loads(line)
+    record_id = cast("dict[str, object]", value).get("id") if isinstance(value, dict) else None
+    return f"'{record_id}', " if isinstance(record_id, str) else ""
