@@ -64,9 +64,10 @@ class TransportError(Exception):
     """A model endpoint did not answer; an infrastructure failure and never a reward."""
 
 
-def one_call(messages: Sequence[Message], tool: str, **arguments: JsonValue) -> Reply:
+def one_call(messages: Sequence[Message], tool: str, **arguments: str | Sequence[str]) -> Reply:
     """A reply with a single tool call, its id made from its place in the conversation."""
-    return Reply(tool_calls=(ToolCall(id=f"call_{len(messages)}", tool=tool, arguments=arguments),))
+    plain: dict[str, JsonValue] = {k: v if isinstance(v, str) else list(v) for k, v in arguments.items()}
+    return Reply(tool_calls=(ToolCall(id=f"call_{len(messages)}", tool=tool, arguments=plain),))
 
 
 def observations_in(messages: Sequence[Message]) -> list[dict[str, Any]]:

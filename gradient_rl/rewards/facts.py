@@ -7,8 +7,8 @@ An answer is judged by what its first `MAX_ANSWER_WORDS` words assert. A fact is
 2. none of its rivals is asserted beside it; a rival in a contrast (`formerly`, `replaced`, `not`, `until`, ...) is not
    asserted, see `contrast.py`;
 3. the answer does not list values: at most n + 1 distinct values of a kind of which n are required (names: n + 3, because an
-   honest sentence names people and places around its answer). Values that the question itself gives do not count, nor do
-   the terms of a required sum, product or difference, which an honest answer may show;
+   honest sentence names people and places around its answer). What is denied does not count, nor what the question itself
+   gives, nor the terms of a required sum, product or difference, which an honest answer may show;
 4. the answer does not also claim that nothing is on record.
 
 An absent fact is stated when absence is affirmed and no value of the kind that was asked for is given.
@@ -154,9 +154,10 @@ def _absence_fault(text: str, given: str, fact: Fact, claimed: bool, facts: Sequ
 
 
 def _stated_keys(text: str, given: str, kind: FactKind) -> set[Key]:
-    """Distinct values of a kind in a text, without weak ones and without those that the question gave."""
+    """Distinct values of a kind in a text, without weak and denied ones and without those that the question gave."""
     echoed = [mention.key for mention in mentions_of(given, kind)]
-    keys = [mention.key for mention in mentions_of(text, kind) if not mention.weak]
+    mentions = mentions_of(text, kind)
+    keys = [mention.key for mention in mentions if not mention.weak and not denied(text, mention, mentions)]
     return {key for key in keys if not any(same_value(key, known) for known in echoed)}
 
 

@@ -32,7 +32,7 @@ class Mention:
 
 
 NUMBER = r"(?:\d{1,3}(?:[ ,.']\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?)"
-_START = r"(?<![\w.,/-])"
+_START = r"(?<![\w.,/])(?<![a-z]-)"
 _LIST_GAP = r"\s*(?:,|;|/|-|\bto\b|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*"
 
 _UNITS: dict[str, int] = dict(
@@ -85,6 +85,8 @@ _CURRENCIES = {
 _CURRENCY = "|".join(re.escape(name) for name in sorted(_CURRENCIES, key=len, reverse=True))
 _FACTORS = {"k": 1000, "thousand": 1000, "m": 1_000_000, "mn": 1_000_000, "million": 1_000_000}
 _FACTOR = r"(?:(?P<factor>k|mn?|thousand|million)\b)?"
+_IN_WORDS = "euros?|(?:us )?dollars?|pounds?(?: sterling)?"
+_MONEY_IN_WORDS = re.compile(rf"{_START}(?P<number>{NUMBER})\s*{_FACTOR}\s*-?\s*(?P<currency>{_IN_WORDS})(?!\w)")
 _MONEY_BEFORE = re.compile(rf"(?<![\w.])(?P<currency>{_CURRENCY})\s*(?P<number>{NUMBER})\s*{_FACTOR}")
 _MONEY_AFTER = re.compile(rf"{_START}(?P<number>{NUMBER})\s*{_FACTOR}\s*-?\s*(?P<currency>{_CURRENCY})(?!\w)")
 _CENTS = re.compile(rf"{_START}(?P<number>{NUMBER})\s*(?P<currency>cents?|pence|p)\b")
@@ -160,7 +162,8 @@ def key_of(value: str, kind: FactKind) -> Key:
     Raises:
         ValueError: the value cannot be read as one value of this kind.
     """
-    keys = {mention.key for mention in mentions_of(plain_text(value), kind)}
+    text = f"{value}%" if kind is FactKind.PERCENT and "%" not in value else value
+    keys = {mention.key for mention in mentions_of(plain_text(text), kind)}
     if len(keys) != 1:
         raise ValueError(f"'{value}' cannot be read as one value of kind {kind}")
     return keys.pop()
@@ -197,16 +200,14 @@ def _without_overlap(found: Iterator[Mention]) -> Iterator[Mention]:
 
 
 def _read_money(text: str) -> Iterator[Mention]:
-    for pattern in (_MONEY_BEFORE, _MONEY_AFTER):
+    # `940 pounds 50` is not 50 pounds: a currency in words belongs to the number before it.
+    for pattern, listed in ((_MONEY_IN_WORDS, _listed_before), (_MONEY_BEFORE, _listed_after), (_MONEY_AFTER, _listed_before)):
         for match in pattern.finditer(text):
-            factor = _FACTORS.get(match["factor"] or "", 1)
-            yield _money(match["number"], _CURRENCIES[match["currency"]], factor, match.start(), match.end())
-            if pattern is _MONEY_AFTER:
-                for number, start, end in _listed_before(text, match.start()):
-                    yield _money(number, _CURRENCIES[match["currency"]], factor, start, end)
-            else:
-                for number, start, end in _listed_after(text, match.end()):
-                    yield _money(number, _CURRENCIES[match["currency"]], factor, start, end)
+            currency, factor = _CURRENCIES[match["currency"]], _FACTORS.get(match["factor"] or "", 1)
+            yield _money(match["number"], currency, factor, match.start(), match.end())
+            edge = match.end() if listed is _listed_after else match.start()
+            for number, start, end in listed(text, edge):
+                yield _money(number, currency, factor, start, end)
     for match in _CENTS.finditer(text):
         currency = "EUR" if match["currency"].startswith("c") else "GBP"
         amount = _decimal(match["number"], thousands_dot=True) / 100

@@ -1,0 +1,65 @@
+"""`gradient-demo`: a weak and a strong research policy work on the same question, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradient_rl.cli.terminal import (
+    ArtifactsOption,
+    DataOption,
+    DebugOption,
+    JsonOption,
+    SeedOption,
+    data_dir,
+    reported_errors,
+    stdout_console,
+)
+
+if TYPE_CHECKING:
+    from gradient_rl.evaluation.demo import Demo
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def demo(
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="ID", help="Task to work on; one that shows the difference if left out.")
+    ] = None,
+    artifacts: ArtifactsOption = Path("artifacts"),
+    data: DataOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Watch a weak and a strong research policy work on the same question.
+
+    Every call, what was read, the answer, its citations and each part of the reward are shown, and saved to
+    demo.json and demo.jsonl in the artifacts folder.
+    """
+    with reported_errors(debug):
+        from gradient_rl.evaluation.demo import play_demo, save_demo
+
+        played = play_demo(data_dir(data), task, seed)
+        save_demo(played, artifacts)
+        if as_json:
+            typer.echo(played.to_json().decode(), nl=False)
+        else:
+            _show(played, artifacts)
+
+
+def _show(played: Demo, artifacts: Path) -> None:
+    from gradient_rl.report.terminal import print_side_by_side
+
+    console = stdout_console()
+    print_side_by_side(console, played.task, played.trajectories, played.sentence)
+    console.print(f"\nSaved {artifacts / 'demo.json'} and {artifacts / 'demo.jsonl'}.")
+    console.print("Next: gradient-demo --task ID for another question, gradient-data tasks for their ids.")
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

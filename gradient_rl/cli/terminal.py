@@ -1,0 +1,70 @@
+"""What all commands share: their options, how they report errors, and where they print."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradient_rl.errors import GradientError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+INTERRUPTED = 130
+PIPED_WIDTH = 110
+"""Columns when the output is not a terminal."""
+
+DataOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Data folder; the packaged workspace if left out.")
+]
+ArtifactsOption = Annotated[Path, typer.Option("--artifacts", metavar="DIR", help="Where the files are written.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of every random choice.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@contextmanager
+def reported_errors(debug: bool) -> Generator[None]:
+    """Turn an error into one sentence on stderr and the exit code that is documented for it."""
+    try:
+        yield
+    except GradientError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader of our output has gone; say nothing more, also not at interpreter exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
+def stdout_console() -> Console:
+    """A console for data on stdout: plain and of a fixed width when it is not a terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def data_dir(given: Path | None) -> Path:
+    """The data folder that was asked for, or the packaged one.
+
+    Raises:
+        UsageError: the folder that was asked for is not there.
+    """
+    from gradient_rl.environment.workspace import default_data_dir
+
+    if given is not None and not given.is_dir():
+        raise UsageError(f"--data {given} is not a folder; give one that holds emails.jsonl, documents.jsonl and tasks/")
+    return given or default_data_dir()

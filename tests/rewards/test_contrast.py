@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from gradient_rl.rewards.contrast import AFTERWARDS, CHANGED, FORMER, NEGATIONS
+from tests.rewards.answers import fact, states
+
+NOTICE = fact("duration", "60 days", ["30 days"])
+
+
+@pytest.mark.parametrize("cue", NEGATIONS)
+def test_a_denied_rival_is_excused(cue: str) -> None:
+    assert states(f"60 days, {cue} 30 days.", NOTICE)
+
+
+@pytest.mark.parametrize("cue", NEGATIONS)
+def test_a_denied_value_is_not_stated(cue: str) -> None:
+    assert not states(f"It is 45 days, {cue} 60 days.", NOTICE)
+
+
+@pytest.mark.parametrize("cue", FORMER)
+def test_a_former_rival_is_excused(cue: str) -> None:
+    assert states(f"60 days ({cue} 30 days).", NOTICE)
+
+
+@pytest.mark.parametrize("cue", FORMER)
+def test_a_former_value_is_not_stated(cue: str) -> None:
+    assert not states(f"It was {cue} 60 days.", NOTICE)
+
+
+@pytest.mark.parametrize("cue", AFTERWARDS)
+def test_a_rival_that_holds_no_more_is_excused(cue: str) -> None:
+    assert states(f"30 days is {cue} the amendment. Now it is 60 days.", NOTICE)
+
+
+@pytest.mark.parametrize("cue", CHANGED)
+def test_a_rival_that_was_changed_is_excused(cue: str) -> None:
+    assert states(f"The 30 days in clause 6.2 of K-100 were {cue}. It is 60 days.", NOTICE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stated"),
+    [
+        ("30 days was replaced by 60 days.", True),
+        ("60 days was replaced by 30 days.", False),
+        ("60 days replaced 30 days.", True),
+        ("30 days replaced 60 days.", False),
+        ("It was extended from 30 to 60 days.", True),
+        ("It was cut from 60 to 30 days.", False),
+        ("It went up from 30 days to 60 days.", True),
+        ("30 days until the March amendment made it 60 days.", True),
+        ("Until March it was 30 days, now it is 60 days.", True),
+        ("It was 30 days, but the amendment says 60 days.", True),
+        ("It was 60 days, but the amendment says 30 days.", False),
+        ("Dermot said 30 days; however, the contract has 60 days.", True),
+        ("Not 30 or 45 days but 60 days.", True),
+        ("Not 60 days but 30 days.", False),
+        ("No longer 30 days: it is 60 days.", True),
+        ("The original 30 days no longer apply; 60 days now.", True),
+        ("Not only 30 days, also 60 days.", False),
+        ("30 days. 60 days.", False),
+        ("60 days until further notice.", False),
+        ("It is 60 days. Formerly it was something else.", True),
+    ],
+)
+def test_contrast_is_read_in_the_right_direction(answer: str, stated: bool) -> None:
+    assert states(answer, NOTICE) is stated
+
+
+@pytest.mark.parametrize("answer", ["It runs until 3 March 2025.", "Before 3 March 2025.", "Due by 3 March 2025, not later."])
+def test_until_a_date_states_the_date(answer: str) -> None:
+    assert states(answer, fact("date", "2025-03-03"))
+
+
+def test_a_successor_is_not_mixed_up_with_the_predecessor() -> None:
+    lead = fact("name", "Tomasz Wilk", ["Orla Keane"])
+
+    assert states("Tomasz Wilk, who succeeded Orla Keane.", lead)
+    assert states("Orla Keane was followed by Tomasz Wilk.", lead)
+    assert not states("Orla Keane, who succeeded Tomasz Wilk.", lead)
