@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -57,6 +58,8 @@ def kind_of_input(value: str, wanted: FactKind) -> FactKind:
     if wanted in (FactKind.NAME, FactKind.TEXT):
         return wanted
     for kind in (wanted, FactKind.MONEY, FactKind.PERCENT, FactKind.DURATION, FactKind.DATE, FactKind.NUMBER):
+        if kind is FactKind.PERCENT and kind is not wanted and not re.search(r"%|per ?cent", value):
+            continue
         try:
             key_of(value, kind)
         except ValueError:

@@ -231,7 +231,7 @@ def _fact_problems(task: Task, evidence: Evidence) -> Iterator[str]:
         unreadable = list(_unreadable_values(fact))
         checks = [_stated_problems, _derived_problems, _absent_problems, _rival_problems]
         problems = unreadable or [problem for check in checks for problem in check(task, fact, evidence)]
-        if question_gives(task.question, fact) and not unreadable:
+        if not unreadable and question_gives(task.question, fact):
             problems.append(f"the question already states '{fact.value}'")
         yield from (f"fact '{fact.id}': {problem}" for problem in problems)
 

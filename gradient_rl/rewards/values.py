@@ -162,7 +162,7 @@ def key_of(value: str, kind: FactKind) -> Key:
     Raises:
         ValueError: the value cannot be read as one value of this kind.
     """
-    text = f"{value}%" if kind is FactKind.PERCENT and "%" not in value else value
+    text = f"{value}%" if kind is FactKind.PERCENT and re.fullmatch(NUMBER, value) else value
     keys = {mention.key for mention in mentions_of(plain_text(text), kind)}
     if len(keys) != 1:
         raise ValueError(f"'{value}' cannot be read as one value of kind {kind}")

@@ -20,7 +20,7 @@ def make_episode(tiny: Workspace, tiny_index: BM25Index):  # noqa: ANN201 - a lo
     return make
 
 
-def test_a_submission_ends_the_episode(make_episode) -> None:  # noqa: ANN001
+def test_a_submission_ends_the_episode(make_episode) -> None:
     episode = make_episode()
     episode.call(SUBMIT)
 
@@ -28,7 +28,7 @@ def test_a_submission_ends_the_episode(make_episode) -> None:  # noqa: ANN001
     assert (episode.answer, episode.sources) == ("60 days", ("mail-1",))
 
 
-def test_the_last_allowed_call_ends_the_episode(make_episode) -> None:  # noqa: ANN001
+def test_the_last_allowed_call_ends_the_episode(make_episode) -> None:
     episode = make_episode(max_calls=2)
     episode.call(SEARCH)
     assert episode.stop_reason is None
@@ -37,7 +37,7 @@ def test_the_last_allowed_call_ends_the_episode(make_episode) -> None:  # noqa: 
     assert episode.stop_reason is StopReason.CALL_LIMIT
 
 
-def test_a_submission_with_the_last_allowed_call_counts(make_episode) -> None:  # noqa: ANN001
+def test_a_submission_with_the_last_allowed_call_counts(make_episode) -> None:
     episode = make_episode(max_calls=1)
     episode.call(SUBMIT)
 
@@ -52,7 +52,7 @@ def test_a_submission_with_the_last_allowed_call_counts(make_episode) -> None:  
         ToolCall(tool="submit_answer", arguments={"answer": "60 days"}),
     ],
 )
-def test_a_malformed_call_ends_the_episode_by_default(make_episode, call: ToolCall) -> None:  # noqa: ANN001
+def test_a_malformed_call_ends_the_episode_by_default(make_episode, call: ToolCall) -> None:
     episode = make_episode()
     observation = episode.call(call)
 
@@ -61,7 +61,7 @@ def test_a_malformed_call_ends_the_episode_by_default(make_episode, call: ToolCa
     assert episode.steps == []
 
 
-def test_an_allowed_malformed_reply_is_told_what_was_wrong(make_episode) -> None:  # noqa: ANN001
+def test_an_allowed_malformed_reply_is_told_what_was_wrong(make_episode) -> None:
     episode = make_episode(max_malformed=1)
     observation = episode.call(ToolCall(tool="find", arguments={}))
 
@@ -69,7 +69,7 @@ def test_an_allowed_malformed_reply_is_told_what_was_wrong(make_episode) -> None
     assert "there is no tool 'find'; the tools are search, search_email" in observation.text
 
 
-def test_tokens_are_counted_before_anything_else(make_episode) -> None:  # noqa: ANN001
+def test_tokens_are_counted_before_anything_else(make_episode) -> None:
     episode = make_episode(max_tokens=100)
     episode.spend(Usage(prompt_tokens=90, completion_tokens=10))
     assert episode.stop_reason is None
@@ -78,7 +78,7 @@ def test_tokens_are_counted_before_anything_else(make_episode) -> None:  # noqa:
     assert episode.stop_reason is StopReason.TOKEN_LIMIT
 
 
-def test_a_long_observation_is_cut_and_says_so(make_episode) -> None:  # noqa: ANN001
+def test_a_long_observation_is_cut_and_says_so(make_episode) -> None:
     episode = make_episode(max_observation_chars=200)
     observation = episode.call(SEARCH)
 
@@ -87,7 +87,7 @@ def test_a_long_observation_is_cut_and_says_so(make_episode) -> None:  # noqa: A
     assert episode.steps[0].observation == observation.text
 
 
-def test_a_finished_episode_takes_no_more_calls(make_episode) -> None:  # noqa: ANN001
+def test_a_finished_episode_takes_no_more_calls(make_episode) -> None:
     episode = make_episode()
     episode.call(SUBMIT)
 
@@ -95,7 +95,7 @@ def test_a_finished_episode_takes_no_more_calls(make_episode) -> None:  # noqa: 
         episode.call(SEARCH)
 
 
-def test_an_id_shown_in_one_episode_is_not_shown_in_the_next(make_episode) -> None:  # noqa: ANN001
+def test_an_id_shown_in_one_episode_is_not_shown_in_the_next(make_episode) -> None:
     first, second = make_episode(), make_episode()
     first.call(SEARCH)
     opening = ToolCall(tool="open_email", arguments={"id": "mail-1"})

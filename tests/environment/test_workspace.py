@@ -44,7 +44,7 @@ def test_a_byte_order_mark_and_crlf_are_read(tiny_data: Path) -> None:
         (lambda text: text.replace('"mail-2"', '"../mail"'), r"field 'id': String should match pattern"),
     ],
 )  # fmt: skip
-def test_a_damaged_line_is_named(tiny_data: Path, damage, message: str) -> None:  # noqa: ANN001
+def test_a_damaged_line_is_named(tiny_data: Path, damage, message: str) -> None:
     file = tiny_data / "emails.jsonl"
     file.write_text(damage(file.read_text("utf-8")), "utf-8")
 
