@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
@@ -22,6 +23,7 @@ from gradient_rl.environment.workspace import Workspace
 from gradient_rl.schema.workspace import Email, Record, RecordKind
 
 SNIPPET_WORDS = 32
+_SNIPPET_TERMS = 6
 _CACHED_TERMS = 4096
 
 # A word, an identifier, an amount or a date: letters and digits, joined by single marks (FV-2291, 12,500.50, 2025-03-03).
@@ -66,7 +68,7 @@ class BM25Index:
         self._bm25 = LuceneBM25([tokenise(searchable_text(record)) for record in records])
         self._idf: dict[str, float] = cast("Any", self._bm25).idf
         self._scores_of_term = lru_cache(_CACHED_TERMS)(self._score_term)
-        self._terms_of_words = lru_cache(_CACHED_TERMS)(self._read_words)
+        self._places_in = lru_cache(_CACHED_TERMS)(self._read_places)
 
     def rank(self, query: str, kinds: Collection[RecordKind], limit: int) -> list[str]:
         """See `SearchIndex.rank`."""
@@ -88,13 +90,12 @@ class BM25Index:
         words = self._texts[record_id]
         if len(words) <= SNIPPET_WORDS:
             return " ".join(words)
-        weights = {term: self._idf.get(term, 0.0) for term in tokenise(query)}
-        matches = [
-            (place, frozenset(terms & weights.keys()))
-            for place, terms in self._terms_of_words(record_id)
-            if terms & weights.keys()
-        ]
-        start = _best_window(matches, weights)
+        places = self._places_in(record_id)
+        found: dict[int, set[str]] = defaultdict(set)
+        for term in self._telling_terms(places.keys() & set(tokenise(query))):
+            for place in places[term]:
+                found[place].add(term)
+        start = _best_window(sorted(found.items()), self._idf)
         start = max(0, min(start - SNIPPET_WORDS // 4, len(words) - SNIPPET_WORDS))
         shown = " ".join(words[start : start + SNIPPET_WORDS])
         return f"{'… ' if start else ''}{shown}{' …' if start + SNIPPET_WORDS < len(words) else ''}"
@@ -102,8 +103,17 @@ class BM25Index:
     def _score_term(self, term: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.asarray(cast("Any", self._bm25).get_scores([term]), dtype=np.float64)
 
-    def _read_words(self, record_id: str) -> list[tuple[int, frozenset[str]]]:
-        return [(place, frozenset(tokenise(word))) for place, word in enumerate(self._texts[record_id])]
+    def _telling_terms(self, terms: Collection[str]) -> list[str]:
+        """The rarest of these terms, the first in the alphabet among equals: common words would drown them."""
+        return sorted(terms, key=lambda term: (-self._idf[term], term))[:_SNIPPET_TERMS]
+
+    def _read_places(self, record_id: str) -> dict[str, list[int]]:
+        """Where in a record's words each term stands."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, word in enumerate(self._texts[record_id]):
+            for term in set(tokenise(word)):
+                places[term].append(place)
+        return places
 
 
 def searchable_text(record: Record) -> str:
@@ -154,8 +164,8 @@ def _stemmer() -> _StemsWords:
     return cast("_StemsWords", Stemmer.Stemmer("english"))  # pyright: ignore[reportUnknownMemberType] - untyped package
 
 
-def _best_window(matches: Sequence[tuple[int, frozenset[str]]], weights: Mapping[str, float]) -> int:
-    """First word of the stretch of `SNIPPET_WORDS` words whose distinct matching terms weigh most; the earliest of equals."""
+def _best_window(matches: Sequence[tuple[int, set[str]]], weights: Mapping[str, float]) -> int:
+    """First word of the stretch whose distinct matching terms weigh most; the earliest of equals."""
     best, best_start = -1.0, 0
     for index, (start, _) in enumerate(matches):
         inside: set[str] = set()
@@ -163,7 +173,7 @@ def _best_window(matches: Sequence[tuple[int, frozenset[str]]], weights: Mapping
             if place >= start + SNIPPET_WORDS * 3 // 4:
                 break
             inside |= terms
-        weight = sum(weights[term] for term in inside)
+        weight = sum(weights[term] for term in sorted(inside))
         if weight > best + 1e-12:
             best, best_start = weight, start
     return best_start
