@@ -1,7 +1,7 @@
 """The heuristic policy: a research strategy on words alone, written by hand.
 
 It searches with the question, opens the hit that shares most with it, follows what it read (contract numbers, names) with
-further searches, looks for something newer, and answers with the value of the kind that was asked for from the sentence that
+further searches, and answers each part of the question with the value of the kind that was asked for, from the sentence that
 fits best. A newer record wins over an older one, unless the question is about a past day. It cites what it used. It knows
 nothing of the workspace, of tasks or of rewards.
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from gradient_rl.policies.base import Message, Reply, observations_in, one_call, question_in
@@ -22,6 +21,7 @@ from gradient_rl.policies.reading import (
     asked_kind,
     content_words,
     day_asked_about,
+    facets_of,
     identifiers_in,
     names_in,
     sentences_of,
@@ -29,13 +29,16 @@ from gradient_rl.policies.reading import (
     values_in,
 )
 
-MAX_OPENED = 4
-MAX_SEARCHES = 4
-_ENOUGH = 0.55
-"""Share of the question's weight that the best sentence and its record must cover before the search may end."""
-_FITS = 0.20
-"""Share below which a sentence is not taken for an answer at all."""
-_TOTAL_WORDS = frozenset("total altogether overall combined sum".split())
+MAX_SEARCHES = 3
+OPENED_AFTER = (0, 1, 3, 4)
+"""How many records may be open after so many searches: leads are followed before everything else is read."""
+_ENOUGH = 0.62
+"""Fit of the best sentence from which the search may end."""
+_FITS = 0.22
+"""Fit below which a sentence is not taken for an answer at all."""
+_SUPPORTS = 0.8
+"""Share of the best record's own fit from which another opened record is cited as well."""
+_TOTAL_WORDS = frozenset("total altogether overall combined sum adding all".split())
 _MAX_QUOTED_WORDS = 45
 
 
@@ -49,44 +52,46 @@ class Candidate(NamedTuple):
     sentence: str
 
 
-@dataclass
 class Notes:
     """What the conversation has shown so far."""
 
-    question: str
-    observations: list[dict[str, Any]]
-    calls: list[tuple[str, dict[str, Any]]]
-    queries: list[str] = field(default_factory=list[str])
-    hits: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    opened: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    found_by: dict[str, int] = field(default_factory=dict[str, int])
-    """Number of the search that first showed a record."""
-
-    def __post_init__(self) -> None:
-        for (tool, arguments), observation in zip(self.calls, self.observations, strict=False):
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.question = question_in(messages)
+        self.queries: list[str] = []
+        self.hits: dict[str, dict[str, Any]] = {}
+        self.opened: dict[str, dict[str, Any]] = {}
+        self.found_by: dict[str, int] = {}
+        """Number of the search that first showed a record."""
+        for (tool, arguments), observation in zip(_calls_in(messages), observations_in(messages), strict=False):
             if tool.startswith("search"):
-                self.queries.append(str(arguments.get("query", "")))
-                for hit in observation.get("hits", ()):
-                    self.hits.setdefault(hit["id"], hit)
-                    self.found_by.setdefault(hit["id"], len(self.queries))
+                self._take_hits(str(arguments.get("query", "")), observation)
             elif "body" in observation:
                 self.opened[observation["id"]] = observation
-
-    @cached_property
-    def asked(self) -> Asked:
-        """The kind of value that is asked for."""
-        return asked_kind(self.question)
 
     @cached_property
     def weights(self) -> dict[str, float]:
         """The question's stems; a stem that most hits share tells little."""
         texts = [stems_of(_hit_text(hit)) for hit in self.hits.values()]
-        return {stem: 1.0 / (1.0 + sum(stem in text for text in texts)) ** 0.5 for stem in stems_of(self.question)}
+        return {stem: (1.0 + sum(stem in text for text in texts)) ** -0.5 for stem in sorted(stems_of(self.question))}
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the weights, never 0."""
+        return sum(self.weights.values()) or 1.0
 
     def overlap(self, stems: frozenset[str]) -> float:
         """Share of the question's weight that these stems cover, in [0, 1]."""
-        total = sum(self.weights.values())
-        return sum(weight for stem, weight in self.weights.items() if stem in stems) / total if total else 0.0
+        return _share(self.weights, stems) / self.total_weight
+
+    def whole_fit(self, record: dict[str, Any]) -> float:
+        """How much of the question a record as a whole covers."""
+        return self.overlap(stems_of(_record_text(record)))
+
+    def _take_hits(self, query: str, observation: dict[str, Any]) -> None:
+        self.queries.append(query)
+        for hit in observation.get("hits", ()):
+            self.hits.setdefault(hit["id"], hit)
+            self.found_by.setdefault(hit["id"], len(self.queries))
 
 
 class HeuristicPolicy:
@@ -99,119 +104,154 @@ class HeuristicPolicy:
 
     async def act(self, messages: Sequence[Message], tools: Sequence[Message], rng: random.Random) -> Reply:
         """See `Policy.act`."""
-        notes = Notes(question_in(messages), observations_in(messages), _calls_in(messages))
+        notes = Notes(messages)
         if not notes.queries:
             return one_call(messages, "search", query=" ".join(content_words(notes.question)))
-        candidates = candidates_in(notes)
-        best = max(candidates, default=None)
-        covered = best is not None and best.fit >= _ENOUGH and len(notes.queries) > 1
-        if not covered:
-            step = self._open_next(notes, messages, rng) or self._search_next(notes, messages, rng)
-            if step is not None:
-                return step
-        return _submit(notes, candidates, messages)
+        step = self._open_next(notes, messages, rng)
+        if step is None and not _covered(notes):
+            step = self._search_next(notes, messages, rng)
+        return step or _submit(notes, messages)
 
     def _open_next(self, notes: Notes, messages: Sequence[Message], rng: random.Random) -> Reply | None:
-        """Open the unread hit that fits best: at most one or two for each search, so that leads are followed early."""
-        if len(notes.opened) >= min(MAX_OPENED, len(notes.queries) + 1):
-            return None
-        leads = set(_leads(notes))
+        """Open the unread hit that promises most, as far as the plan allows before the next search."""
         unread = [hit for record_id, hit in notes.hits.items() if record_id not in notes.opened]
-        if not unread:
+        if not unread or len(notes.opened) >= OPENED_AFTER[len(notes.queries)]:
             return None
-        best = max(unread, key=lambda hit: self._promise(notes, hit, leads) + self._noise * rng.random())
+        leads, kinds = _leads(notes)[:6], {asked_kind(facet) for facet in facets_of(notes.question)}
+        best = max(unread, key=lambda hit: _promise(notes, hit, leads, kinds) + self._noise * rng.random())
         return one_call(messages, "open_email" if best["kind"] == "email" else "open_document", id=best["id"])
 
-    def _promise(self, notes: Notes, hit: dict[str, Any], leads: set[str]) -> float:
-        text = _hit_text(hit)
-        newest_search = notes.found_by[hit["id"]] == len(notes.queries)
-        has_value = bool(values_in(str(hit["snippet"]), notes.asked))
-        named = any(lead in text for lead in leads)
-        return notes.overlap(stems_of(text)) + 0.15 * newest_search + 0.1 * has_value + 0.1 * named
-
     def _search_next(self, notes: Notes, messages: Sequence[Message], rng: random.Random) -> Reply | None:
-        """Follow a lead: what was read last, together with the words of the question that no open record has covered."""
+        """Follow what was read last, with the words of the question that no open record has covered."""
         if len(notes.queries) >= MAX_SEARCHES:
             return None
         leads = [lead for lead in _leads(notes) if not any(lead in query for query in notes.queries)]
         covered = frozenset[str]().union(*(stems_of(_record_text(record)) for record in notes.opened.values()))
         missing = [word for word in content_words(notes.question) if not stems_of(word) <= covered]
-        words = [*leads[: 2 + round(self._noise * 3 * rng.random())], *missing][:8]
-        if not words:
-            words = list(content_words(notes.question))[:3]
-        query = " ".join(dict.fromkeys(words))
-        if query in notes.queries:
-            return None
-        opened_kinds = {record["kind"] == "email" for record in notes.opened.values()}
-        tool = {(True,): "search_documents", (False,): "search_email"}.get(tuple(opened_kinds), "search")
+        named = [word for word in content_words(notes.question) if word[0].isupper() or word[0].isdigit()][:4]
+        words = [*leads[: 2 + round(self._noise * 3 * rng.random())], *named, *missing[:5]]
+        query = " ".join(dict.fromkeys(words or list(content_words(notes.question))[:3]))
+        read_mail = {record["kind"] == "email" for record in notes.opened.values()}
+        tool = {(True,): "search_documents", (False,): "search_email"}.get(tuple(read_mail), "search")
         return one_call(messages, tool, query=query)
 
 
-def candidates_in(notes: Notes) -> list[Candidate]:
-    """Every value of the asked kind in the opened records, with how well its sentence and its record fit."""
+def _promise(notes: Notes, hit: dict[str, Any], leads: Sequence[str], kinds: set[Asked]) -> float:
+    """How much a hit promises: what it shares with the question, a value of an asked kind, a lead that was read."""
+    text = _hit_text(hit)
+    newest_search = notes.found_by[hit["id"]] == len(notes.queries)
+    has_value = any(_values_cached(str(hit["snippet"]), kind) for kind in kinds)
+    named = any(lead in text for lead in leads)
+    return notes.overlap(stems_of(text)) + 0.1 * newest_search + 0.1 * has_value + 0.15 * named
+
+
+def candidates_in(notes: Notes, facet: str) -> list[Candidate]:
+    """Every value of the kind that a facet asks for, in the opened records, with how well it fits."""
     found: list[Candidate] = []
+    kind, weights = asked_kind(facet), _facet_weights(notes, facet)
     for record in notes.opened.values():
-        whole = notes.overlap(stems_of(_record_text(record)))
-        sentences = sentences_of(str(record["body"]))
-        for place, sentence in enumerate(sentences):
-            around = sentences[place - 1].stems if place else frozenset[str]()
-            fit = 0.6 * notes.overlap(sentence.stems) + 0.1 * notes.overlap(around) + 0.3 * whole
-            fit += _timeliness(record, notes)
-            values = _answers_in(sentence, notes)
-            found += [Candidate(fit, _day(record), record["id"], value, sentence.text) for value in values]
+        base = 0.25 * notes.whole_fit(record) + _timeliness(record, notes)
+        before = frozenset[str]()
+        for sentence in sentences_of(str(record["body"])):
+            values = _values_of(sentence, kind, notes.question)
+            if values:
+                fit = base + 0.55 * _share(weights, sentence.stems) + 0.2 * notes.overlap(before)
+                found += [Candidate(fit, _day(record), record["id"], value, sentence.text) for value in values]
+            before = sentence.stems
     return found
 
 
-def _answers_in(sentence: Sentence, notes: Notes) -> list[str]:
-    if notes.asked is Asked.TEXT:
+def _facet_weights(notes: Notes, facet: str) -> dict[str, float]:
+    """Weights of the question's stems that add up to 1; words of the question's other parts count half."""
+    about = stems_of(facet)
+    weights = {stem: weight if stem in about else weight / 2 for stem, weight in notes.weights.items()}
+    total = sum(weights.values()) or 1.0
+    return {stem: weight / total for stem, weight in weights.items()}
+
+
+def _share(weights: dict[str, float], stems: frozenset[str]) -> float:
+    shared = weights.keys() & stems
+    return sum(weights[stem] for stem in sorted(shared)) if shared else 0.0
+
+
+def _values_of(sentence: Sentence, kind: Asked, question: str) -> list[str]:
+    if kind is Asked.TEXT:
         return [sentence.text]
-    values = values_in(sentence.text, notes.asked)
-    return [value for value in values if value not in notes.question]
+    return [value for value in _values_cached(sentence.text, kind) if value not in question]
+
+
+@lru_cache(16384)
+def _values_cached(text: str, kind: Asked) -> tuple[str, ...]:
+    return tuple(values_in(text, kind))
 
 
 def _timeliness(record: dict[str, Any], notes: Notes) -> float:
     """A newer record wins among equals; about a past day, one that was not yet written cannot."""
     asked_day = day_asked_about(notes.question)
     if asked_day and _day(record) > asked_day:
-        return -0.15
+        return -0.05
     days = sorted(_day(other) for other in notes.opened.values() if not asked_day or _day(other) <= asked_day)
-    return 0.08 * days.index(_day(record)) / max(1, len(days) - 1)
+    return 0.06 * days.index(_day(record)) / max(1, len(days) - 1)
 
 
-def _submit(notes: Notes, candidates: list[Candidate], messages: Sequence[Message]) -> Reply:
-    fitting = [candidate for candidate in candidates if candidate.fit >= _FITS]
-    if not fitting:
-        closest = max(notes.opened.values(), key=lambda r: notes.overlap(stems_of(_record_text(r))), default=None)
-        sources = [closest["id"]] if closest else []
-        return one_call(messages, "submit_answer", answer="This is not on record.", sources=sources)
-    best = max(fitting)
-    if notes.asked is Asked.MONEY and _TOTAL_WORDS & set(notes.question.lower().replace("?", "").split()):
-        return _submit_total(notes, fitting, messages)
-    sources = [best.record_id, *_stepping_stones(notes, best)]
-    return one_call(messages, "submit_answer", answer=_worded(best, notes), sources=sources)
+def _covered(notes: Notes) -> bool:
+    """Whether every part of the question has an answer that fits well, after a second search."""
+    if len(notes.queries) < 2:
+        return False
+    bests = [max(candidates_in(notes, facet), default=None) for facet in facets_of(notes.question)]
+    return all(best is not None and best.fit >= _ENOUGH for best in bests)
 
 
-def _submit_total(notes: Notes, fitting: list[Candidate], messages: Sequence[Message]) -> Reply:
+def _submit(notes: Notes, messages: Sequence[Message]) -> Reply:
+    bests: list[Candidate] = []
+    for facet in facets_of(notes.question):
+        fitting = [candidate for candidate in candidates_in(notes, facet) if candidate.fit >= _FITS]
+        if fitting and asked_kind(facet) is Asked.MONEY and _TOTAL_WORDS & set(facet.lower().split()):
+            return _submit_total(fitting, messages)
+        bests += [max(fitting)] if fitting else []
+    if not bests:
+        closest = max(notes.opened.values(), key=notes.whole_fit, default=None)
+        return one_call(messages, "submit_answer", answer="This is not on record.", sources=[closest["id"]] if closest else [])
+    answer = " ".join(dict.fromkeys(_worded(best) for best in bests))
+    return one_call(messages, "submit_answer", answer=answer, sources=_cited(notes, bests))
+
+
+def _submit_total(fitting: list[Candidate], messages: Sequence[Message]) -> Reply:
     """Add the best value of each record: what a total over several records asks for."""
-    by_record: dict[str, Candidate] = {}
-    for candidate in sorted(fitting):
-        by_record[candidate.record_id] = candidate
-    amounts = [float("".join(c for c in candidate.value if c.isdigit() or c == ".") or 0) for candidate in by_record.values()]
+    by_record = {candidate.record_id: candidate for candidate in sorted(fitting)}
+    amounts = [_amount(candidate.value) for candidate in by_record.values()]
     currency = next(iter(by_record.values())).value.strip("0123456789., k") or "EUR"
     answer = f"{currency} {sum(amounts):,.2f} in all."
     return one_call(messages, "submit_answer", answer=answer, sources=list(by_record))
 
 
-def _worded(best: Candidate, notes: Notes) -> str:
+def _amount(value: str) -> float:
+    digits = "".join(c for c in value if c.isdigit() or c == ".").strip(".")
+    return float(digits) if digits.count(".") <= 1 and digits else 0.0
+
+
+def _worded(best: Candidate) -> str:
     """The sentence itself where it is short and gives one value; else the value alone."""
-    alone = len(values_in(best.sentence, notes.asked)) <= 1
-    if alone and len(best.sentence.split()) <= _MAX_QUOTED_WORDS:
-        return best.sentence
-    return best.value if notes.asked is not Asked.TEXT else " ".join(best.sentence.split()[:_MAX_QUOTED_WORDS])
+    words = best.sentence.split()
+    if best.value == best.sentence:
+        return " ".join(words[:_MAX_QUOTED_WORDS])
+    others = [values_in(best.sentence, kind) for kind in Asked if best.value in values_in(best.sentence, kind)]
+    alone = all(len(values) <= 1 for values in others)
+    return best.sentence if alone and len(words) <= _MAX_QUOTED_WORDS else f"{best.value}."
 
 
-def _stepping_stones(notes: Notes, best: Candidate) -> list[str]:
-    """Opened records whose leads found the record that answers: it was shown by a search that quotes them."""
+def _cited(notes: Notes, bests: list[Candidate]) -> list[str]:
+    """The records of the answer, the one whose lead found them, and one that covers the question nearly as well."""
+    cited = list(dict.fromkeys(best.record_id for best in bests))
+    cited += [stone for best in bests for stone in _stepping_stone(notes, best) if stone not in cited]
+    floor = _SUPPORTS * max(notes.whole_fit(notes.opened[record_id]) for record_id in cited)
+    others = [(notes.whole_fit(record), record_id) for record_id, record in notes.opened.items() if record_id not in cited]
+    support = max(others, default=(0.0, ""))
+    return [*cited, support[1]] if len(cited) == 1 and support[0] >= floor and support[1] else cited
+
+
+def _stepping_stone(notes: Notes, best: Candidate) -> list[str]:
+    """The opened record whose identifier was in the query that first showed the record of the answer."""
     number = notes.found_by.get(best.record_id, 1)
     if number == 1:
         return []
@@ -221,15 +261,16 @@ def _stepping_stones(notes: Notes, best: Candidate) -> list[str]:
 
 
 def _leads(notes: Notes) -> list[str]:
-    """Contract numbers and names from the opened records, from the sentences that fit the question first."""
+    """Identifiers and names from the opened records, those of the sentences that fit the question first."""
     scored: dict[str, float] = {}
     for record in notes.opened.values():
         for sentence in sentences_of(_record_text(record)):
-            fit = notes.overlap(sentence.stems)
-            for lead in (*identifiers_in(sentence.text), *names_in(sentence.text)):
-                if lead not in notes.question and "Fennelly Voss" not in lead:
-                    scored[lead] = max(scored.get(lead, 0.0), fit + 0.1 * lead[-1].isdigit())
-    return sorted(scored, key=lambda lead: (-scored[lead], lead))
+            leads = [(lead, 0.1) for lead in identifiers_in(sentence.text)] + [(lead, 0.0) for lead in names_in(sentence.text)]
+            fit = notes.overlap(sentence.stems) if leads else 0.0
+            for lead, bonus in leads:
+                scored[lead] = max(scored.get(lead, 0.0), fit + bonus)
+    unasked = [lead for lead in scored if lead not in notes.question]
+    return sorted(unasked, key=lambda lead: (-scored[lead], lead))
 
 
 def _calls_in(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:

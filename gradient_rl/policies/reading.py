@@ -42,6 +42,7 @@ class Asked(StrEnum):
     DATE = "date"
     NUMBER = "number"
     NAME = "name"
+    IDENTIFIER = "identifier"
     TEXT = "text"
 
 
@@ -55,19 +56,22 @@ _VALUE = {
     ),
     Asked.DATE: re.compile(rf"\b(?:{_DATE})"),
     Asked.NUMBER: re.compile(rf"(?<![\w€£$.,-])(?:{_AMOUNT}|{_NUMBER_WORD})(?![\w%.,-]\w|[-/]|%)\b"),
-    Asked.NAME: _NAME,
+    Asked.NAME: re.compile(rf"{_NAME.pattern}|(?<=[a-z,;:(|] )[A-ZÀ-Þ][a-zà-ÿ]{{3,}}\b"),
+    Asked.IDENTIFIER: _IDENTIFIER,
 }
+_UNIT = "minutes|hours|days|weeks|months|years"
 _ASKING = (
     (Asked.PERCENT, r"\b(?:per ?cent|percentage|what (?:rate of )?discount|what share)\b|%"),
-    (Asked.DURATION, r"\b(?:how long|how (?:many|much) (?:minutes|hours|days|weeks|months|years|notice|time))\b"),
-    (Asked.DURATION, r"\bhow (?:soon|quickly|fast)\b"),
-    (Asked.MONEY, r"\b(?:how much|what (?:does|did|do|would) .*\b(?:cost|pay|charge))\b"),
-    (Asked.MONEY, r"\b(?:price|cost|fee|rent|charge|amount|worth|bill|owe)"),
+    (Asked.DURATION, rf"\b(?:how long|how (?:many|much) (?:\w+ )?(?:{_UNIT}|notice|time)|how (?:soon|quickly|fast))\b"),
+    (Asked.MONEY, r"\b(?:how much|what (?:does|did|do|would|will) .*\b(?:cost|pay|charge|come to))\b"),
+    (Asked.MONEY, r"\b(?:what|which) .*\b(?:price|cost|fee|rent|charges?|amount|bill|sum)\b"),
     (Asked.NUMBER, r"\bhow many\b"),
-    (Asked.DATE, r"\b(?:when|what (?:is the |was the )?(?:date|day)|which (?:date|day|month)|since when|until when)\b"),
+    (Asked.DATE, r"\b(?:when|what (?:is the |was the )?(?:date|day)|which (?:date|day|month)|until when)\b"),
+    (Asked.IDENTIFIER, r"\b(?:what|which) (?:serial|contract|ticket|account|room|number|reference|unit)\b"),
     (Asked.DURATION, r"\b(?:notice|deadline|period)\b"),
     (Asked.NAME, r"\b(?:who|whom|whose|which (?:person|colleague|engineer|customer|site|supplier|company|of))\b"),
 )
+_FACET = re.compile(r",? and (?=(?:how|who|whom|when|what|which|where|by)\b)|\?\s+|; ", re.IGNORECASE)
 
 
 class Sentence(NamedTuple):
@@ -82,10 +86,19 @@ class _StemsWords(Protocol):
         ...
 
 
+@lru_cache(4096)
 def asked_kind(question: str) -> Asked:
     """What kind of value a question asks for, by the first of its phrases that tells."""
     plain = question.lower()
     return next((kind for kind, pattern in _ASKING if re.search(pattern, plain)), Asked.TEXT)
+
+
+@lru_cache(1024)
+def facets_of(question: str) -> tuple[str, ...]:
+    """The parts of a question that each ask for something: `who signed, and when?` has two."""
+    parts = [part.strip(" ?,") for part in _FACET.split(question)]
+    asking = tuple(part for part in parts if re.search(r"\b(?:how|who|whom|whose|when|what|which|where|why)\b", part.lower()))
+    return asking or (question,)
 
 
 def values_in(text: str, kind: Asked) -> list[str]:
