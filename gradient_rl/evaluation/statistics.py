@@ -31,7 +31,7 @@ TIE = 1e-9
 MAX_EXCLUDED = 0.05
 """Largest share of episodes without a reward at which a verdict is still given."""
 EXACT_TASKS = 20
-"""Up to so many differing tasks all sign patterns are counted (half a million, 5 ms); beyond, some are drawn."""
+"""Up to so many differing tasks all sign patterns are counted (524,288 in 5 ms); beyond, some are drawn."""
 RESAMPLES = 19_999
 """Sign patterns drawn beyond EXACT_TASKS; the standard error of p is then 0.0015 at p = 0.05."""
 MOST_TASKS = 100_000
