@@ -32,6 +32,7 @@ _PATTERNS = tuple(
         r"\b",
         r"\b(?:nothing|none)\b(?: \w+){0,6}? (?:says?|states?|mentions?|records?|recorded|gives?|shows?|specif\w+|"
         r"on (?:record|file)|found|tells?|indicates?)\b",
+        r"\b(?:found|find|finds|saw|see|located|turned up|came across) (?:no|nothing)\b",
         r"\b(?:silent|says? nothing|makes? no mention)\b",
         rf"\b{_CANNOT} (?:be )?(?:find|found|determined?|establish|established|locate|located|say|tell|answer|answered)\b",
         r"\b(?:unknown|undocumented|unrecorded|unspecified|unstated)\b",

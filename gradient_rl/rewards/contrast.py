@@ -21,7 +21,8 @@ NEGATIONS = (
 """Before a value: it is denied."""
 
 FORMER = (
-    "formerly", "previously", "originally", "initially", "earlier", "former", "old", "prior", "used to be", "superseded",
+    "formerly", "previously", "original", "originally", "initially", "earlier", "former", "old", "prior", "used to be",
+    "superseded",
     "supersedes", "superseding", "replaced", "replaces", "replacing", "followed", "succeeded", "succeeds", "took over from",
     "takes over from", "taking over from", "up from", "down from", "outdated", "draft", "wrongly", "mistakenly",
     "incorrectly",
@@ -35,7 +36,10 @@ AFTERWARDS = (
 )  # fmt: skip
 """After a value: it holds no more."""
 
-CHANGED = ("replaced", "superseded", "changed", "raised", "cut", "amended", "corrected", "withdrawn", "overtaken")
+CHANGED = (
+    "replaced", "superseded", "changed", "raised", "cut", "amended", "corrected", "withdrawn", "overtaken", "dropped",
+    "abandoned", "cancelled", "scrapped",
+)  # fmt: skip
 """After a value, with a form of `to be`: `30 days was changed in March`."""
 
 _CHANGE = (
@@ -51,6 +55,9 @@ def _cue(words: Sequence[str]) -> str:
 _WORD = r"[\w'€$£](?:[\w'€$£%/.,-]*[\w%])?"
 _GAP = rf"(?:[^\w.;:!?]+{_WORD}){{0,{REACH}}}?[^\w.;:!?]*"
 _DENIED = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b(?! (?:only|just|before|until)\b){_GAP}$")
+_NOT_THE_ONE = re.compile(
+    r"^(?:'s)? (?:(?:is|was|are|were) not|isn't|wasn't|aren't) (?:the|an?|right|correct|true|it|what|who)\b"
+)
 _FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! by\b){_GAP}$")
 _UNTIL = re.compile(rf"(?:^|[.,;(]\s*)(?:until|before|till)\b{_GAP}$")
 _CHANGED_FROM = re.compile(rf"\b{_CHANGE}\b(?: \w+){{0,{REACH}}}? from{_GAP}$")
@@ -63,26 +70,26 @@ _COORDINATED = re.compile(r"\s*(?:,|/|\bor\b|\bnor\b|\band\b|,\s*(?:or|nor|and))
 
 
 def denied(text: str, mention: Mention, others: Sequence[Mention]) -> bool:
-    """Whether a mention is negated: `not 30 days`, `rather than 30 days`, `not 30 or 45 days`.
+    """Whether a mention is negated: `not 30 days`, `not 30 or 45 days`, `30 days is not the notice period`.
 
     Args:
         text: the whole plain text.
         others: all mentions of the same kind in it, in order.
     """
-    return _reached(text, mention, others, denied_alone)
+    return _reached(text, mention, others, denied_alone) or bool(_NOT_THE_ONE.search(text[mention.end :]))
 
 
-def former(text: str, mention: Mention, others: Sequence[Mention], dates: bool = False) -> bool:
+def former(text: str, mention: Mention, others: Sequence[Mention], until: bool = True) -> bool:
     """Whether a mention is said to hold no more, or to have been wrong.
 
     Args:
         text: the whole plain text.
         others: all mentions of the same kind in it, in order.
-        dates: the kind is date; `until 3 March` then states the date and contrasts nothing.
+        until: whether `until` and `before` contrast. They do for a rival; but `until 3 March` states that date, and `15% are
+            kept until acceptance` states that share.
     """
-    return _reached(text, mention, others, lambda before: former_alone(before, dates)) or _held_before(
-        text, mention, others, dates
-    )
+    reached = _reached(text, mention, others, lambda before: former_alone(before, until))
+    return reached or _held_before(text, mention, others, until)
 
 
 def conceded(text: str, mention: Mention, asserted: Sequence[Mention]) -> bool:
@@ -99,11 +106,11 @@ def denied_alone(before: str) -> bool:
     return bool(_DENIED.search(before))
 
 
-def former_alone(before: str, dates: bool) -> bool:
+def former_alone(before: str, until: bool) -> bool:
     """Whether the words before a value say that it is past."""
     if _FORMER.search(before) or _CHANGED_FROM.search(before):
         return True
-    return not dates and bool(_UNTIL.search(before))
+    return until and bool(_UNTIL.search(before))
 
 
 def _reached(text: str, mention: Mention, others: Sequence[Mention], cue: Callable[[str], bool]) -> bool:
@@ -119,8 +126,8 @@ def _reached(text: str, mention: Mention, others: Sequence[Mention], cue: Callab
     return cue(text[start : mention.start])
 
 
-def _held_before(text: str, mention: Mention, others: Sequence[Mention], dates: bool) -> bool:
+def _held_before(text: str, mention: Mention, others: Sequence[Mention], until: bool) -> bool:
     end = min((other.start for other in others if other.start >= mention.end), default=len(text))
     after = text[mention.end : end]
     found = _AFTERWARDS.search(after)
-    return bool(found) and not (dates and found[0].endswith(("before", "until")))
+    return bool(found) and (until or not found[0].endswith(("before", "until")))

@@ -89,11 +89,10 @@ def _value_fault(text: str, original: str, given: str, fact: Fact, facts: Sequen
     """Why a value fact is not stated; None when it is."""
     others = list(mentions_of(text, fact.kind)) if fact.kind in READ_KINDS else _all_mentions(text, fact)
     about_past = fact.derivation is not None and fact.derivation.operation is Operation.IN_FORCE
-    dates = fact.kind is FactKind.DATE
     asserted = [
         mention
         for mention in _mentions_of_fact(text, fact)
-        if not denied(text, mention, others) and (about_past or not former(text, mention, others, dates))
+        if not denied(text, mention, others) and (about_past or not former(text, mention, others, until=False))
     ]
     if not asserted:
         return f"the answer does not state {_shown(fact)}"
@@ -112,7 +111,7 @@ def _terms(fact: Fact) -> list[str]:
 
 
 def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list[Mention]) -> str | None:
-    dates = fact.kind is FactKind.DATE
+    until = fact.kind is not FactKind.DATE
     own = {(mention.start, mention.end) for mention in asserted}
     for rival in fact.rivals:
         if rival in _terms(fact):
@@ -120,7 +119,7 @@ def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list
         for mention in mentions_of_value(text, rival, fact.kind):
             if mention.weak or any(start <= mention.start and mention.end <= end for start, end in own):
                 continue
-            excused = denied(text, mention, others) or former(text, mention, others, dates) or conceded(text, mention, asserted)
+            excused = denied(text, mention, others) or former(text, mention, others, until) or conceded(text, mention, asserted)
             if not excused:
                 return rival
     return None
@@ -196,12 +195,13 @@ def _distinct(mentions: Iterable[Mention]) -> list[Mention]:
 
 @lru_cache(4096)
 def _name_pattern(name: str) -> re.Pattern[str]:
-    """The name as people write it: legal form dropped, `&` as `and`, first name shortened or replaced by a title."""
+    """The name as people write it: legal form dropped, `&` as `and`, first name shortened, behind, or replaced by a title."""
     plain = re.sub(r"\bsaint\b", "st", _LEGAL_FORMS.sub("", plain_text(name))).replace("&", "and")
     words = [word for word in re.split(r"[^\w']+", plain) if word]
     forms = [_spaced(words)]
     if len(words) >= 2 and words[0].isalpha() and words[0] != "st":
         forms.append(rf"(?:{_TITLES}|{re.escape(words[0][0])}\.?) {_spaced(words[1:])}")
+        forms.append(rf"{_spaced(words[1:])}, {re.escape(words[0])}")
     return re.compile(rf"(?<![\w-])(?:{'|'.join(forms)})(?:'s)?(?![\w-])")
 
 
@@ -210,7 +210,7 @@ def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     """The phrase without its articles, each word in singular or plural."""
     words = re.findall(r"[\w%€$£'.]+", _ARTICLES.sub("", plain_text(phrase)))
     inflected = [_inflected(word.strip(".'")) for word in words]
-    return re.compile(rf"(?<!\w){_GAP.join(inflected)}(?!\w)")
+    return re.compile(rf"(?<!\w)(?<!non-)(?<!un-){_GAP.join(inflected)}(?!\w)")
 
 
 _GAP = r"[\s,/&\"'-]+(?:(?:the|a|an) )?"

@@ -141,6 +141,7 @@ def plain_text(text: str) -> str:
     text = _ORDINAL_WORDS.sub(_ordinal_in_digits, text)
     text = re.sub(r"\bhalf a dozen\b", "6", re.sub(r"(?<!half )\ba dozen\b", "12", text))
     text = _NUMBER_WORDS.sub(_number_in_digits, text)
+    text = re.sub(r"\b(\d[\d.,]*) \(\1\)", r"\1", text)
     text = re.sub(r"(?<=\d) and a half\b", ".5", text)
     text = re.sub(r"(?<=\d) point (?=\d)", ".", text)
     text = re.sub(r"\bhalf an? (?=hour|day|year|month|week)", "0.5 ", text)
@@ -318,7 +319,7 @@ def _read_numbers(text: str) -> Iterator[Mention]:
             continue
         labelled = bool(_LABEL_BEFORE.search(text[max(0, match.start() - 16) : match.start()]))
         weak = labelled or bool(_YEAR.fullmatch(match[0]))
-        yield Mention((_written(_decimal(match["number"])),), match.start(), match.end(), weak)
+        yield Mention((_written(_decimal(match["number"], thousands_dot=True)),), match.start(), match.end(), weak)
     for match in re.finditer(r"\bone\b", text):
         yield Mention(("1",), match.start(), match.end(), weak=True)
 
@@ -344,7 +345,7 @@ def _decimal(number: str, thousands_dot: bool = False) -> Decimal:
     """Read a number in English or continental writing: 12,500.00, 12.500,00 and 12 500 are the same.
 
     Args:
-        thousands_dot: a single dot before exactly three digits separates thousands (money), not decimals (percentages).
+        thousands_dot: a single dot before exactly three digits separates thousands (money, counts), not decimals (percentages).
     """
     number = number.replace(" ", "").replace("'", "")
     last = max(number.rfind("."), number.rfind(","))
