@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from math import fsum
 from typing import Any, NamedTuple
 
 from gradient_rl.policies.base import Message, Reply, observations_in, one_call, question_in
@@ -34,10 +35,12 @@ OPENED_AFTER = (0, 1, 3, 4)
 """How many records may be open after so many searches: leads are followed before everything else is read."""
 _ENOUGH = 0.62
 """Fit of the best sentence from which the search may end."""
-_FITS = 0.22
+_FITS = 0.30
 """Fit below which a sentence is not taken for an answer at all."""
-_SUPPORTS = 0.8
-"""Share of the best record's own fit from which another opened record is cited as well."""
+_AMENDS = 0.45
+"""Share of the best fit from which the value of a newer record about the same contract or ticket is preferred."""
+_SUPPORTS = 0.6
+"""Share of the best record's fit from which another opened record is cited as well."""
 _TOTAL_WORDS = frozenset("total altogether overall combined sum adding all".split())
 _MAX_QUOTED_WORDS = 45
 
@@ -60,6 +63,7 @@ class Notes:
         self.queries: list[str] = []
         self.hits: dict[str, dict[str, Any]] = {}
         self.opened: dict[str, dict[str, Any]] = {}
+        self._candidates: dict[str, list[Candidate]] = {}
         self.found_by: dict[str, int] = {}
         """Number of the search that first showed a record."""
         for (tool, arguments), observation in zip(_calls_in(messages), observations_in(messages), strict=False):
@@ -77,7 +81,25 @@ class Notes:
     @cached_property
     def total_weight(self) -> float:
         """Sum of the weights, never 0."""
-        return sum(self.weights.values()) or 1.0
+        return fsum(self.weights.values()) or 1.0
+
+    @cached_property
+    def leads(self) -> list[str]:
+        """Identifiers and names from the opened records, those of the sentences that fit the question first."""
+        scored: dict[str, float] = {}
+        for record in self.opened.values():
+            for stems, leads in _sentences_with_leads(_record_text(record)):
+                fit = self.overlap(stems)
+                for lead, bonus in leads:
+                    scored[lead] = max(scored.get(lead, 0.0), fit + bonus)
+        unasked = [lead for lead in scored if lead not in self.question]
+        return sorted(unasked, key=lambda lead: (-scored[lead], lead))
+
+    def candidates(self, facet: str) -> list[Candidate]:
+        """See `candidates_in`; computed once."""
+        if facet not in self._candidates:
+            self._candidates[facet] = candidates_in(self, facet)
+        return self._candidates[facet]
 
     def overlap(self, stems: frozenset[str]) -> float:
         """Share of the question's weight that these stems cover, in [0, 1]."""
@@ -117,7 +139,7 @@ class HeuristicPolicy:
         unread = [hit for record_id, hit in notes.hits.items() if record_id not in notes.opened]
         if not unread or len(notes.opened) >= OPENED_AFTER[len(notes.queries)]:
             return None
-        leads, kinds = _leads(notes)[:6], {asked_kind(facet) for facet in facets_of(notes.question)}
+        leads, kinds = notes.leads[:6], {asked_kind(facet) for facet in facets_of(notes.question)}
         best = max(unread, key=lambda hit: _promise(notes, hit, leads, kinds) + self._noise * rng.random())
         return one_call(messages, "open_email" if best["kind"] == "email" else "open_document", id=best["id"])
 
@@ -125,7 +147,7 @@ class HeuristicPolicy:
         """Follow what was read last, with the words of the question that no open record has covered."""
         if len(notes.queries) >= MAX_SEARCHES:
             return None
-        leads = [lead for lead in _leads(notes) if not any(lead in query for query in notes.queries)]
+        leads = [lead for lead in notes.leads if not any(lead in query for query in notes.queries)]
         covered = frozenset[str]().union(*(stems_of(_record_text(record)) for record in notes.opened.values()))
         missing = [word for word in content_words(notes.question) if not stems_of(word) <= covered]
         named = [word for word in content_words(notes.question) if word[0].isupper() or word[0].isdigit()][:4]
@@ -171,7 +193,7 @@ def _facet_weights(notes: Notes, facet: str) -> dict[str, float]:
 
 def _share(weights: dict[str, float], stems: frozenset[str]) -> float:
     shared = weights.keys() & stems
-    return sum(weights[stem] for stem in sorted(shared)) if shared else 0.0
+    return fsum(weights[stem] for stem in shared) if shared else 0.0  # exact, so that the order of a set does not matter
 
 
 def _values_of(sentence: Sentence, kind: Asked, question: str) -> list[str]:
@@ -198,22 +220,39 @@ def _covered(notes: Notes) -> bool:
     """Whether every part of the question has an answer that fits well, after a second search."""
     if len(notes.queries) < 2:
         return False
-    bests = [max(candidates_in(notes, facet), default=None) for facet in facets_of(notes.question)]
+    bests = [max(notes.candidates(facet), default=None) for facet in facets_of(notes.question)]
     return all(best is not None and best.fit >= _ENOUGH for best in bests)
 
 
 def _submit(notes: Notes, messages: Sequence[Message]) -> Reply:
     bests: list[Candidate] = []
     for facet in facets_of(notes.question):
-        fitting = [candidate for candidate in candidates_in(notes, facet) if candidate.fit >= _FITS]
+        fitting = [candidate for candidate in notes.candidates(facet) if candidate.fit >= _FITS]
         if fitting and asked_kind(facet) is Asked.MONEY and _TOTAL_WORDS & set(facet.lower().split()):
             return _submit_total(fitting, messages)
-        bests += [max(fitting)] if fitting else []
+        bests += [_in_force(fitting, notes)] if fitting else []
     if not bests:
         closest = max(notes.opened.values(), key=notes.whole_fit, default=None)
         return one_call(messages, "submit_answer", answer="This is not on record.", sources=[closest["id"]] if closest else [])
     answer = " ".join(dict.fromkeys(_worded(best) for best in bests))
     return one_call(messages, "submit_answer", answer=answer, sources=_cited(notes, bests))
+
+
+def _in_force(fitting: list[Candidate], notes: Notes) -> Candidate:
+    """The best candidate, or the newest that amends it: a later record that names the same contract or ticket.
+
+    A question about a past day is answered by what had been written by then.
+    """
+    asked_day = day_asked_about(notes.question) or "9999"
+    in_time = [candidate for candidate in fitting if candidate.date <= asked_day] or fitting
+    best = max(in_time)
+    about = _identifiers(notes, best)
+    amending = [c for c in in_time if c.date > best.date and c.fit >= _AMENDS * best.fit and about & _identifiers(notes, c)]
+    return max(amending, key=lambda c: (c.date, c.fit), default=best)
+
+
+def _identifiers(notes: Notes, candidate: Candidate) -> set[str]:
+    return set(identifiers_in(_record_text(notes.opened[candidate.record_id])))
 
 
 def _submit_total(fitting: list[Candidate], messages: Sequence[Message]) -> Reply:
@@ -241,13 +280,19 @@ def _worded(best: Candidate) -> str:
 
 
 def _cited(notes: Notes, bests: list[Candidate]) -> list[str]:
-    """The records of the answer, the one whose lead found them, and one that covers the question nearly as well."""
+    """The records of the answer, the one whose lead found them, and the next best if it fits nearly as well."""
     cited = list(dict.fromkeys(best.record_id for best in bests))
     cited += [stone for best in bests for stone in _stepping_stone(notes, best) if stone not in cited]
-    floor = _SUPPORTS * max(notes.whole_fit(notes.opened[record_id]) for record_id in cited)
-    others = [(notes.whole_fit(record), record_id) for record_id, record in notes.opened.items() if record_id not in cited]
-    support = max(others, default=(0.0, ""))
-    return [*cited, support[1]] if len(cited) == 1 and support[0] >= floor and support[1] else cited
+    if len(cited) > 1:
+        return cited
+    fits = {record_id: 0.5 * notes.whole_fit(record) for record_id, record in notes.opened.items()}
+    for facet in facets_of(notes.question):
+        for candidate in notes.candidates(facet):
+            fits[candidate.record_id] = max(fits[candidate.record_id], candidate.fit)
+    next_best = max((record_id for record_id in fits if record_id not in cited), key=lambda r: fits[r], default=None)
+    if next_best is not None and fits[next_best] >= _SUPPORTS * fits[cited[0]]:
+        cited.append(next_best)
+    return cited
 
 
 def _stepping_stone(notes: Notes, best: Candidate) -> list[str]:
@@ -260,17 +305,15 @@ def _stepping_stone(notes: Notes, best: Candidate) -> list[str]:
     return [r["id"] for r in earlier if any(lead in query for lead in identifiers_in(_record_text(r)))][:1]
 
 
-def _leads(notes: Notes) -> list[str]:
-    """Identifiers and names from the opened records, those of the sentences that fit the question first."""
-    scored: dict[str, float] = {}
-    for record in notes.opened.values():
-        for sentence in sentences_of(_record_text(record)):
-            leads = [(lead, 0.1) for lead in identifiers_in(sentence.text)] + [(lead, 0.0) for lead in names_in(sentence.text)]
-            fit = notes.overlap(sentence.stems) if leads else 0.0
-            for lead, bonus in leads:
-                scored[lead] = max(scored.get(lead, 0.0), fit + bonus)
-    unasked = [lead for lead in scored if lead not in notes.question]
-    return sorted(unasked, key=lambda lead: (-scored[lead], lead))
+@lru_cache(4096)
+def _sentences_with_leads(text: str) -> tuple[tuple[frozenset[str], tuple[tuple[str, float], ...]], ...]:
+    """Stems and leads of the sentences that hold any; an identifier is a better lead than a name."""
+    found: list[tuple[frozenset[str], tuple[tuple[str, float], ...]]] = []
+    for sentence in sentences_of(text):
+        leads = [(lead, 0.1) for lead in identifiers_in(sentence.text)] + [(lead, 0.0) for lead in names_in(sentence.text)]
+        if leads:
+            found.append((sentence.stems, tuple(leads)))
+    return tuple(found)
 
 
 def _calls_in(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:

@@ -65,13 +65,17 @@ _ASKING = (
     (Asked.DURATION, rf"\b(?:how long|how (?:many|much) (?:\w+ )?(?:{_UNIT}|notice|time)|how (?:soon|quickly|fast))\b"),
     (Asked.MONEY, r"\b(?:how much|what (?:does|did|do|would|will) .*\b(?:cost|pay|charge|come to))\b"),
     (Asked.MONEY, r"\b(?:what|which) .*\b(?:price|cost|fee|rent|charges?|amount|bill|sum)\b"),
+    (
+        Asked.MONEY,
+        r"\b(?:how (?:high|big|large)|(?:limit|price|deposit|excess) (?:is|of|for)|what is the (?:price|limit|rent))\b",
+    ),
     (Asked.NUMBER, r"\bhow many\b"),
     (Asked.DATE, r"\b(?:when|what (?:is the |was the )?(?:date|day)|which (?:date|day|month)|until when)\b"),
     (Asked.IDENTIFIER, r"\b(?:what|which) (?:serial|contract|ticket|account|room|number|reference|unit)\b"),
     (Asked.DURATION, r"\b(?:notice|deadline|period)\b"),
     (Asked.NAME, r"\b(?:who|whom|whose|which (?:person|colleague|engineer|customer|site|supplier|company|of))\b"),
 )
-_FACET = re.compile(r",? and (?=(?:how|who|whom|when|what|which|where|by)\b)|\?\s+|; ", re.IGNORECASE)
+_FACET = re.compile(r",? and (?=(?:how|who|whom|when|what|which|where|by)\b)|(?<=[.!?])\s+|; ", re.IGNORECASE)
 
 
 class Sentence(NamedTuple):
@@ -86,14 +90,14 @@ class _StemsWords(Protocol):
         ...
 
 
-@lru_cache(4096)
+@lru_cache(16384)
 def asked_kind(question: str) -> Asked:
     """What kind of value a question asks for, by the first of its phrases that tells."""
     plain = question.lower()
     return next((kind for kind, pattern in _ASKING if re.search(pattern, plain)), Asked.TEXT)
 
 
-@lru_cache(1024)
+@lru_cache(16384)
 def facets_of(question: str) -> tuple[str, ...]:
     """The parts of a question that each ask for something: `who signed, and when?` has two."""
     parts = [part.strip(" ?,") for part in _FACET.split(question)]
@@ -107,33 +111,33 @@ def values_in(text: str, kind: Asked) -> list[str]:
     return list(dict.fromkeys(match[0] for match in pattern.finditer(text))) if pattern else []
 
 
-@lru_cache(4096)
+@lru_cache(16384)
 def content_words(text: str) -> tuple[str, ...]:
     """The words of a text that carry meaning, each once, in order."""
     words = (word.removesuffix("'s") for word in _WORD.findall(text.replace("’", "'")))
     return tuple(dict.fromkeys(word for word in words if word.lower() not in COMMON_WORDS and len(word) > 1))
 
 
-@lru_cache(4096)
+@lru_cache(16384)
 def stems_of(text: str) -> frozenset[str]:
     """The stems of a text's meaningful words, accents folded."""
     return frozenset(_stem(word) for word in content_words(text))
 
 
-@lru_cache(1024)
+@lru_cache(16384)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
     """The sentences and table rows of a text, without quotation marks of earlier mails."""
     parts = (part.lstrip("> ").strip() for part in _SENTENCE.split(text))
     return tuple(Sentence(part, stems_of(part)) for part in parts if part)
 
 
-@lru_cache(1024)
+@lru_cache(16384)
 def identifiers_in(text: str) -> tuple[str, ...]:
     """Contract numbers, ticket numbers, unit numbers and the like, each once, in order."""
     return tuple(dict.fromkeys(_IDENTIFIER.findall(text)))
 
 
-@lru_cache(1024)
+@lru_cache(16384)
 def names_in(text: str) -> tuple[str, ...]:
     """Runs of two or more capitalised words, each once, in order."""
     return tuple(dict.fromkeys(_NAME.findall(text)))
@@ -144,7 +148,7 @@ def latest_date_in(texts: Iterable[str]) -> str | None:
     return max((found for text in texts for found in _ISO_DATE.findall(text)), default=None)
 
 
-@lru_cache(1024)
+@lru_cache(16384)
 def day_asked_about(question: str) -> str | None:
     """The day, in ISO form, on which a question wants to know what applied; None when it asks about today."""
     match = re.search(rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?)?({_MONTH})\.? (\d{{4}})\b", question)
