@@ -26,8 +26,9 @@ _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
         rf"\b{_NOT}[ -]?(?:\w+ ){{0,2}}?{_SAID}\b",
-        rf"\b{_RECORDS}\b(?: \w+){{0,6}}? {_DOES_NOT}(?: \w+)? {_SAY}\w*",
+        rf"\b{_RECORDS}\b(?:,? [\w'-]+){{0,8}}?,? {_DOES_NOT}(?: \w+)? {_SAY}\w*",
         rf"\bno (?:[\w'-]+ ){{0,8}}?{_BE}(?:{_SAID}|agreed)\b",
+        rf"\bno (?:clause|article|section|page|record|document|contract|e-?mail|file|source)s? (?:\w+ ){{0,2}}?{_SAY}\w*",
         r"\bno (?:record|mention|trace|information|indication|evidence|details?|data|figure|entry|documentation|reference|note)"
         r"\b",
         r"\b(?:nothing|none)\b(?: \w+){0,6}? (?:says?|states?|mentions?|records?|recorded|gives?|shows?|specif\w+|"
@@ -42,6 +43,29 @@ _PATTERNS = tuple(
 )
 
 
+_BARE_CLAIM = re.compile(
+    rf"\W*(?:but |though |however,? |yet )?(?:(?:the |our )?{_RECORDS}|this|that)(?: (?:itself|alone))?,? "
+    rf"(?:{_DOES_NOT} {_SAY}\w*(?: (?:so|it|this|that))?|(?:is|was) (?:{_NOT} )?(?:{_SAID}|unknown|silent|unrecorded))\W*"
+)
+"""A sentence that is a claim of absence and nothing more: it is about what was asked, wherever it stands."""
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n|;\s")
+
+
 def affirms_absence(text: str) -> bool:
     """Whether a plain text says that the records do not hold something."""
     return any(pattern.search(text) for pattern in _PATTERNS)
+
+
+def takes_back(text: str, place: int) -> bool:
+    """Whether a claim of absence takes back a value that stands at this place of a plain text.
+
+    It does in the same sentence or an earlier one (`No clause sets it out. Such terms usually run for two years.`), and as a
+    bare sentence anywhere. A later sentence about something else does not (`60 days. The policy names no deputy.`).
+    """
+    start = 0
+    for end in (*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)):
+        sentence = text[start:end]
+        if affirms_absence(sentence) and (start <= place or _BARE_CLAIM.fullmatch(sentence)):
+            return True
+        start = end
+    return False

@@ -9,7 +9,7 @@ An answer is judged by what its first `MAX_ANSWER_WORDS` words assert. A fact is
 3. the answer does not list values: at most n + 1 distinct values of a kind of which n are required (names: n + 3, because an
    honest sentence names people and places around its answer). What is denied does not count, nor what the question itself
    gives, nor the terms of a required sum, product or difference, which an honest answer may show;
-4. the answer does not also claim that nothing is on record.
+4. the answer does not take it back by claiming that it is not on record, see `absence.py`.
 
 An absent fact is stated when absence is affirmed and no value of the kind that was asked for is given.
 """
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gradient_rl.rewards.absence import affirms_absence
+from gradient_rl.rewards.absence import affirms_absence, takes_back
 from gradient_rl.rewards.contrast import conceded, denied, former
 from gradient_rl.rewards.values import Key, Mention, key_of, mentions_of, plain_text, same_value
 from gradient_rl.schema.task import Fact, FactKind, Operation, Reference
@@ -63,13 +63,10 @@ def judge_facts(answer: str, reference: Reference) -> list[FactJudgement]:
     original = " ".join(words[:MAX_ANSWER_WORDS])
     text, given = plain_text(original), plain_text(reference.question_text)
     absence_claimed = affirms_absence(text)
-    absence_asked = any(fact.kind is FactKind.ABSENT for fact in reference.facts)
     judgements: list[FactJudgement] = []
     for fact in reference.facts:
         if fact.kind is FactKind.ABSENT:
             fault = _absence_fault(text, given, fact, absence_claimed, reference.facts)
-        elif absence_claimed and not absence_asked:
-            fault = "the answer also claims that nothing is on record"
         else:
             fault = _value_fault(text, original, given, fact, reference.facts)
         judgements.append(FactJudgement(fact.id, fault is None, fault or "stated"))
@@ -96,6 +93,9 @@ def _value_fault(text: str, original: str, given: str, fact: Fact, facts: Sequen
     ]
     if not asserted:
         return f"the answer does not state {_shown(fact)}"
+    absence_asked = any(other.kind is FactKind.ABSENT for other in facts)
+    if not absence_asked and takes_back(text, asserted[0].start):
+        return "the answer also claims that this is not on record"
     rival = _asserted_rival(text, fact, others, asserted)
     if rival:
         return f"the answer also states {rival}, which is wrong"

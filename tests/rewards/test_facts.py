@@ -8,8 +8,12 @@ import pytest
 from gradient_rl.rewards.facts import MAX_ANSWER_WORDS, judge_facts
 from tests.rewards.answers import fact, reference, states
 
-BLIND = [json.loads(line) for line in (Path(__file__).parent / "blind_phrasings.jsonl").read_text("utf-8").splitlines()]
-"""Written by a reader who knew the rules and had not seen the matcher."""
+BLIND = [
+    json.loads(line)
+    for name in ("blind_phrasings.jsonl", "blind_phrasings_2.jsonl")
+    for line in (Path(__file__).parent / name).read_text("utf-8").splitlines()
+]
+"""Written by two readers who knew the rules and had not seen the matcher."""
 
 ACCEPTED = [
     ("money", "EUR 12500", "They pay €12,500 a year."),
@@ -150,6 +154,20 @@ def test_absence_needs_a_claim_of_absence_and_no_value(answer: str) -> None:
 
 def test_a_claim_of_absence_voids_a_value() -> None:
     assert not states("The contract does not say, but it is 60 days.", fact("duration", "60 days"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "stated"),
+    [
+        ("It is 60 days. The policy names no deputy.", True),
+        ("It is 60 days. I found no later amendment.", True),
+        ("It is 60 days. The records do not say.", False),
+        ("No clause sets it out. Such terms usually run for 60 days.", False),
+        ("60 days, though nothing in the files mentions it.", False),
+    ],
+)
+def test_a_claim_of_absence_takes_back_what_it_is_about(answer: str, stated: bool) -> None:
+    assert states(answer, fact("duration", "60 days")) is stated
 
 
 def test_a_rival_beside_the_value_voids_it() -> None:
