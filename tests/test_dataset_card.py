@@ -55,7 +55,5 @@ def test_the_digests_are_right(card: str, data_dir: Path) -> None:
 
 def test_the_keyword_figures_are_right(card: str, data_dir: Path) -> None:
     for figures in validate_data(data_dir).keywords:
-        row = (
-            f"| {figures.split} | {len(figures.found)} of {figures.tasks} | {len(figures.single_found)} of {figures.single} |"
-        )
+        row = f"| {figures.split} | {len(figures.found)} of {figures.tasks} | {len(figures.single_found)} of {figures.single} |"
         assert row in card

@@ -64,6 +64,13 @@ def test_reading_less_never_helps_to_be_correct(task, answer, sources, read, dro
     assert less.value("correctness") <= scored(task, answer, sources, read).value("correctness")
 
 
+@given(tasks, answers, ids, opened)
+def test_leaving_required_evidence_unread_never_helps(task, answer, sources, read) -> None:
+    required = {record_id for slot in task.required_sources for record_id in slot}
+
+    assert scored(task, answer, sources, read - required).total <= scored(task, answer, sources, read | required).total + 1e-9
+
+
 @given(tasks, answers, ids, opened, st.randoms())
 def test_order_and_case_of_sources_never_matter(task, answer, sources, read, random) -> None:
     shuffled = [random.choice([s.upper(), s.lower(), f" {s}"]) for s in random.sample(sources, len(sources))]
