@@ -48,9 +48,9 @@ def print_side_by_side(console: Console, task: Task, trajectories: Sequence[Traj
 
 
 def _panel(trajectory: Trajectory, task: Task) -> Panel:
-    total = f"{trajectory.reward.total:.2f}" if trajectory.reward else "no reward"
+    total = f"reward {trajectory.reward.total:.2f}" if trajectory.reward else "no reward"
     body: list[RenderableType] = [_steps(trajectory, task), Text(), *_answer(trajectory, task), Text(), _parts(trajectory)]
-    title = Text.assemble((trajectory.policy, "bold"), f"  reward {total}")
+    title = Text.assemble((trajectory.policy, "bold"), f"  {total}")
     return Panel(Group(*body), title=title, title_align="left")
 
 

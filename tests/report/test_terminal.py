@@ -53,7 +53,7 @@ def test_an_episode_without_an_answer_says_why() -> None:
 def test_an_infrastructure_failure_shows_its_error_and_no_reward() -> None:
     text = shown(trajectory(None, stop_reason=StopReason.TRANSPORT_ERROR, error="503"))
 
-    assert "reward no reward" in text
+    assert "made  no reward" in text
     assert "no reward: 503" in text
 
 
