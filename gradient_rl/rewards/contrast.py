@@ -24,7 +24,8 @@ FORMER = (
     "formerly", "previously", "original", "originally", "initially", "earlier", "former", "old", "prior", "used to be",
     "superseded",
     "supersedes", "superseding", "replaced", "replaces", "replacing", "followed", "succeeded", "succeeds", "took over from",
-    "takes over from", "taking over from", "up from", "down from", "outdated", "draft", "wrongly", "mistakenly",
+    "takes over from", "taking over from",
+    "succeeding", "successor to", "successor of", "passed from", "up from", "down from", "outdated", "draft", "wrongly", "mistakenly",
     "incorrectly",
 )  # fmt: skip
 """Before a value: it held once, or somebody said so wrongly. `replaced by`, `followed by` and the like point the other way."""
@@ -32,7 +33,7 @@ FORMER = (
 AFTERWARDS = (
     "no longer", "replaced by", "superseded by", "followed by", "succeeded by", "previously", "formerly", "originally",
     "before", "until", "outdated", "expired", "lapsed", "withdrawn", "wrong", "incorrect", "in error", "by mistake",
-    "a mistake", "not apply",
+    "a mistake", "not apply", "as signed", "retired", "resigned", "stepped down", "has left", "had left",
 )  # fmt: skip
 """After a value: it holds no more."""
 
@@ -60,10 +61,10 @@ _NOT_THE_ONE = re.compile(
 )
 _FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! by\b){_GAP}$")
 _UNTIL = re.compile(rf"(?:^|[.,;(]\s*)(?:until|before|till)\b{_GAP}$")
-_CHANGED_FROM = re.compile(rf"\b{_CHANGE}\b(?: \w+){{0,{REACH}}}? from{_GAP}$")
+_CHANGED_FROM = re.compile(rf"\b{_CHANGE}\b(?: [\w.-]+){{0,{REACH}}}? from{_GAP}$")
 _AFTERWARDS = re.compile(
     rf"^(?:[^\w.,;:!?()]+{_WORD}){{0,{REACH}}}?[^\w.,;:!?()]*"
-    rf"\b(?:{_cue(AFTERWARDS)}|(?:is|are|was|were|been|being|got) (?:\w+ )?(?:{_cue(CHANGED)}))\b"
+    rf"\b(?:{_cue(AFTERWARDS)}|left on \d+|(?:is|are|was|were|been|being|got) (?:\w+ )?(?:{_cue(CHANGED)}))\b"
 )
 _BUT = re.compile(r"\b(?:but|however|whereas|yet|although|though)\b")
 _COORDINATED = re.compile(r"\s*(?:,|/|\bor\b|\bnor\b|\band\b|,\s*(?:or|nor|and))\s*")

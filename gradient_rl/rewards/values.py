@@ -205,8 +205,9 @@ def _read_money(text: str) -> Iterator[Mention]:
     for pattern, listed in ((_MONEY_IN_WORDS, _listed_before), (_MONEY_BEFORE, _listed_after), (_MONEY_AFTER, _listed_before)):
         for match in pattern.finditer(text):
             currency, factor = _CURRENCIES[match["currency"]], _FACTORS.get(match["factor"] or "", 1)
-            yield _money(match["number"], currency, factor, match.start(), match.end())
-            edge = match.end() if listed is _listed_after else match.start()
+            end = match.start() + len(match[0].rstrip())
+            yield _money(match["number"], currency, factor, match.start(), end)
+            edge = end if listed is _listed_after else match.start()
             for number, start, end in listed(text, edge):
                 yield _money(number, currency, factor, start, end)
     for match in _CENTS.finditer(text):

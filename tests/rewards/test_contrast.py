@@ -61,6 +61,9 @@ def test_a_rival_that_was_changed_is_excused(cue: str) -> None:
         ("30 days. 60 days.", False),
         ("60 days until further notice.", True),
         ("It is 60 days. Formerly it was something else.", True),
+        ("It is 60 days (it was 30 days as signed).", True),
+        ("Ruth's mail changed clause 8.1 of FV-2339 from 30 to 60 days.", True),
+        ("There are 60 days left.", True),
     ],
 )
 def test_contrast_is_read_in_the_right_direction(answer: str, stated: bool) -> None:
@@ -77,4 +80,15 @@ def test_a_successor_is_not_mixed_up_with_the_predecessor() -> None:
 
     assert states("Tomasz Wilk, who succeeded Orla Keane.", lead)
     assert states("Orla Keane was followed by Tomasz Wilk.", lead)
+    assert states("Tomasz Wilk has held the post since March, succeeding Orla Keane.", lead)
+    assert states("The post passed from Orla Keane to Tomasz Wilk.", lead)
+    assert states("Tomasz Wilk (Orla Keane left on 28 February 2025).", lead)
     assert not states("Orla Keane, who succeeded Tomasz Wilk.", lead)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["EUR 565. EUR 525 is wrong.", "EUR 565. EUR 525 is not the right price.", "€565; the €525 in the system is wrong."],
+)
+def test_a_wrong_amount_may_be_called_wrong(answer: str) -> None:
+    assert states(answer, fact("money", "EUR 565", ["EUR 525"]))
