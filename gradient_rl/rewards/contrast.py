@@ -22,11 +22,9 @@ NEGATIONS = (
 
 FORMER = (
     "formerly", "previously", "original", "originally", "initially", "earlier", "former", "old", "prior", "used to be",
-    "superseded",
-    "supersedes", "superseding", "replaced", "replaces", "replacing", "followed", "succeeded", "succeeds", "took over from",
-    "takes over from", "taking over from",
-    "succeeding", "successor to", "successor of", "passed from", "up from", "down from", "outdated", "draft", "wrongly", "mistakenly",
-    "incorrectly",
+    "superseded", "supersedes", "superseding", "replaced", "replaces", "replacing", "followed", "succeeded", "succeeds",
+    "succeeding", "successor to", "successor of", "passed from", "took over from", "takes over from", "taking over from",
+    "up from", "down from", "outdated", "draft", "wrongly", "mistakenly", "incorrectly",
 )  # fmt: skip
 """Before a value: it held once, or somebody said so wrongly. `replaced by`, `followed by` and the like point the other way."""
 
