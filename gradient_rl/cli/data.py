@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradient_rl.cli.terminal import DataOption, DebugOption, JsonOption, data_dir, reported_errors, stdout_console
-from gradient_rl.errors import DataError
+from gradient_rl.errors import DataError, NothingToReadError
 
 if TYPE_CHECKING:
     from gradient_rl.evaluation.validate import ValidationReport
@@ -49,7 +49,10 @@ def tasks(data: DataOption = None, as_json: JsonOption = False, debug: DebugOpti
         from gradient_rl.environment.workspace import HELDOUT_FILE, TRAIN_FILE, load_tasks
 
         directory = data_dir(data)
-        found = [task for name in (TRAIN_FILE, HELDOUT_FILE) for task in load_tasks(directory / name).tasks]
+        files = [directory / name for name in (TRAIN_FILE, HELDOUT_FILE) if (directory / name).exists()]
+        if not files:
+            raise NothingToReadError(f"{directory} holds neither {TRAIN_FILE} nor {HELDOUT_FILE}")
+        found = [task for file in files for task in load_tasks(file).tasks]
         if as_json:
             rows = [{"id": t.id, "split": t.split, "family": t.family, "question": t.question} for t in found]
             typer.echo(json.dumps({"schema_version": 1, "tasks": rows}, ensure_ascii=False))

@@ -42,3 +42,19 @@ def test_tasks_as_json(tmp_path: Path, tiny_data: Path) -> None:
     shown = json.loads(run("data", "tasks", "--data", tiny_data, "--json", cwd=tmp_path).stdout)
 
     assert [task["split"] for task in shown["tasks"]] == ["train", "heldout"]
+
+
+def test_a_folder_with_only_training_tasks_lists_those(tmp_path: Path, tiny_data: Path) -> None:
+    (tiny_data / "tasks" / "heldout.jsonl").unlink()
+    ran = run("data", "tasks", "--data", tiny_data, cwd=tmp_path)
+
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["tiny-1"]
+
+
+def test_a_folder_without_tasks_is_nothing_to_read(tmp_path: Path, tiny_data: Path) -> None:
+    for name in ("train", "heldout"):
+        (tiny_data / "tasks" / f"{name}.jsonl").unlink()
+    ran = run("data", "tasks", "--data", tiny_data, cwd=tmp_path)
+
+    assert ran.returncode == 66
+    assert "holds neither tasks/train.jsonl nor tasks/heldout.jsonl" in ran.stderr
