@@ -108,13 +108,16 @@ def _difference(derivation: Derivation, kind: FactKind) -> str:
 
 
 def _product(derivation: Derivation, kind: FactKind) -> str:
-    unit, result = "", Decimal(1)
-    for given in _quantities(derivation, kind):
-        unit = unit or given.unit.replace("%", "").replace("months", "").replace("minutes", "")
-        result *= given.amount / 100 if given.unit == "%" else given.amount
-    if kind is FactKind.DURATION:
-        unit = next(q.unit for q in _quantities(derivation, kind) if q.unit)
-    return _written(unit, result.quantize(Decimal("0.01")) if kind is FactKind.MONEY else result)
+    """The product of the inputs; a duration counts in its own unit, `EUR 64` a day times `6 days`, unless one is asked for."""
+    units: list[str] = []
+    result = Decimal(1)
+    for given in derivation.inputs:
+        unit, amount = _quantity(given.value, kind)
+        if unit in ("minutes", "months") and kind is not FactKind.DURATION:
+            unit, amount = "", Decimal(plain_text(given.value or "").split()[0])
+        units += [unit] if unit not in ("", "%") else []
+        result *= amount / 100 if unit == "%" else amount
+    return _written("".join(units[:1]), result.quantize(Decimal("0.01")) if kind is FactKind.MONEY else result)
 
 
 def _count(derivation: Derivation, kind: FactKind) -> str:

@@ -14,6 +14,8 @@ from gradient_rl.schema.task import Derivation, FactKind
         ("difference", "money", ["EUR 1,250.50", "EUR 400"], {}, "EUR 850.5"),
         ("product", "money", ["EUR 9.75", "7"], {}, "EUR 68.25"),
         ("product", "money", ["EUR 1200", "12.5%"], {}, "EUR 150"),
+        ("product", "money", ["EUR 64", "six days"], {}, "EUR 384"),
+        ("product", "duration", ["2 hours", "3"], {}, "6 hours"),
         ("count", "number", ["cold room", "freezer"], {}, "2"),
         ("maximum", "money", ["EUR 90", "EUR 110"], {}, "EUR 110"),
         ("minimum", "duration", ["48 hours", "1 day"], {}, "24 hours"),
