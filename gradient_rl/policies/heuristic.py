@@ -31,7 +31,7 @@ from gradient_rl.policies.reading import (
 )
 
 MAX_SEARCHES = 3
-OPENED_AFTER = (0, 1, 3, 4)
+OPENED_AFTER = (0, 1, 3, 5)
 """How many records may be open after so many searches: leads are followed before everything else is read."""
 _ENOUGH = 0.62
 """Fit of the best sentence from which the search may end."""
@@ -76,7 +76,7 @@ class Notes:
     def weights(self) -> dict[str, float]:
         """The question's stems; a stem that most hits share tells little."""
         texts = [stems_of(_hit_text(hit)) for hit in self.hits.values()]
-        return {stem: (1.0 + sum(stem in text for text in texts)) ** -0.5 for stem in sorted(stems_of(self.question))}
+        return {stem: 1.0 / (1.0 + sum(stem in text for text in texts)) for stem in sorted(stems_of(self.question))}
 
     @cached_property
     def total_weight(self) -> float:
