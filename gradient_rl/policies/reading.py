@@ -16,7 +16,7 @@ COMMON_WORDS = frozenset(
     "had has have having he her him his how i if in into is it its just many me much must my no nor not now of off on one or "
     "our out over own she should since so some such tell than that the their them then there these they this to too up us "
     "was we were what when where which who whom whose why will with would you your ever still any anybody anyone actually "
-    "please know need say says said really there's what's who's it's didn't don't doesn't can't".split()
+    "please know need ask asks asked say says said really there's what's who's it's didn't don't doesn't can't".split()
 )
 
 _WORD = re.compile(r"[^\W_]+(?:['.,/-][^\W_]+)*")
