@@ -27,6 +27,12 @@ class UsageError(GradientError):
     exit_code: ClassVar[int] = 2
 
 
+class GateError(GradientError):
+    """A figure is not what a gate asks for."""
+
+    exit_code: ClassVar[int] = 3
+
+
 class DataError(GradientError):
     """A data file is damaged or its records contradict each other; the message names file and line."""
 

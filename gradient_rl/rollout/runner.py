@@ -7,7 +7,7 @@ import hashlib
 import platform
 import random
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -140,7 +140,7 @@ async def run_group(jobs: Iterable[Job], setting: Setting, concurrency: int = 1)
     return Group(task_id=task_ids.pop(), trajectories=tuple(ordered))
 
 
-async def run_many(jobs: Iterable[Job], setting: Setting, concurrency: int = 1) -> AsyncIterator[Trajectory]:
+async def run_many(jobs: Iterable[Job], setting: Setting, concurrency: int = 1) -> AsyncGenerator[Trajectory]:
     """Play episodes, at most `concurrency` at a time, and yield each as it ends.
 
     With a concurrency of 1 they end in the order of the jobs.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from gradient_rl.errors import DataError, NothingToReadError
 
@@ -63,8 +64,13 @@ def write_records(path: Path, records: Iterable[BaseModel]) -> None:
 
 
 def to_line(record: BaseModel) -> str:
-    """A record as one line of JSON, its newline included."""
-    return record.model_dump_json(by_alias=True) + "\n"
+    """A record as one line of JSON, its newline included. A lone surrogate becomes its JSON escape."""
+    try:
+        return record.model_dump_json(by_alias=True) + "\n"
+    except PydanticSerializationError:
+        fields = record.model_dump(mode="json", by_alias=True)
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "backslashreplace").decode() + "\n"
 
 
 def _first_fault(line: str, error: ValidationError) -> str:
