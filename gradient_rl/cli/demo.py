@@ -57,7 +57,7 @@ def _show(played: Demo, artifacts: Path) -> None:
     console = stdout_console()
     print_side_by_side(console, played.task, played.trajectories, played.sentence)
     console.print(f"\nSaved {artifacts / 'demo.json'} and {artifacts / 'demo.jsonl'}.")
-    console.print("Next: gradient-demo --task ID for another question, gradient-data tasks for their ids.")
+    console.print("Next: gradient-eval compares both on the held-out tasks; gradient-demo --task ID shows another question.")
 
 
 def main() -> None:

@@ -1,0 +1,303 @@
+"""`gradient-eval`: did it get better? Policies on held-out tasks, compared task by task."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from gradient_rl.cli.interrupt import stopping_on_interrupt
+from gradient_rl.cli.terminal import (
+    INTERRUPTED,
+    ArtifactsOption,
+    DataOption,
+    DebugOption,
+    JsonOption,
+    SeedOption,
+    data_dir,
+    reported_errors,
+    stdout_console,
+)
+from gradient_rl.errors import GateError, GradientError, UsageError
+
+if TYPE_CHECKING:
+    from gradient_rl.evaluation.lineup import Lineup
+    from gradient_rl.evaluation.metrics import Outcome
+    from gradient_rl.evaluation.run import Listen, Plan, Request
+    from gradient_rl.schema.evaluation import Evaluation
+    from gradient_rl.schema.task import Split
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+_SPEC = "NAME or NAME@CHECKPOINT"
+
+
+ENOUGH = 16
+"""Samples of a task beyond which more tell little; docs/evaluation.md has the table."""
+
+
+class Gate(NamedTuple):
+    """What `--fail-under` asks of some policies."""
+
+    policies: tuple[str, ...]
+    metric: str
+    at_least: float
+
+
+@app.command()
+def evaluate(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="With --rescore: trajectory files.", show_default=False)
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="SPEC",
+            help=f"{_SPEC}; repeat for several. If left out: heuristic, and learned checkpoints that are there.",
+        ),
+    ] = None,
+    baseline: Annotated[str | None, typer.Option("--baseline", metavar="SPEC", help="Compared with; weak if left out.")] = None,
+    split: Annotated[str, typer.Option("--split", metavar="heldout|train|validation", help="Which tasks.")] = "heldout",
+    tasks: Annotated[str, typer.Option("--tasks", metavar="ID,...", help="Only these tasks of the split.")] = "",
+    samples: Annotated[int, typer.Option("--samples", metavar="K", min=1, help="Episodes of each task.")] = 1,
+    temperature: Annotated[float, typer.Option("--temperature", metavar="T", min=0.0, help="0 is greedy.")] = 0.0,
+    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", min=1, help="Episodes at a time.")] = 8,
+    seed: SeedOption = 0,
+    artifacts: ArtifactsOption = Path("artifacts"),
+    data: DataOption = None,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option("--fail-under", metavar="[POLICY:]METRIC=X", help="Exit with 3 if a metric is below X; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the artifacts folder.")] = False,
+    rescore: Annotated[bool, typer.Option("--rescore", help="Score the FILEs again instead of playing.")] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="FILE.json|NAME=VALUE,...", help="Reward weights and rules to score by."),
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Tell whether one policy is better than another: paired, on tasks that none was trained on.
+
+    Writes eval.<policy>.jsonl (a trajectory a line, as each ends), eval.md and eval.json to the artifacts folder.
+    Exit code 0: done; 1: episodes ended without a reward; 3: --fail-under was not met; 130: interrupted.
+    """
+    with reported_errors(debug):
+        if rescore:
+            _refuse_with_rescore(policy, tasks, fail_under, resume)
+            _rescore(files or [], data_dir(data), profile, baseline, as_json)
+            return
+        if files:
+            raise UsageError(f"{files[0]} is read only with --rescore; add it, or leave the file out")
+        from gradient_rl.evaluation.lineup import DEFAULT_BASELINE
+        from gradient_rl.evaluation.rescore import parse_profile
+        from gradient_rl.evaluation.run import Request
+        from gradient_rl.rewards.profile import RewardProfile
+
+        request = Request(
+            policies=tuple(policy or ()),
+            baseline=baseline or DEFAULT_BASELINE,
+            split=_split(split),
+            task_ids=_list(tasks),
+            samples=samples,
+            temperature=temperature,
+            concurrency=concurrency,
+            seed=seed,
+            profile=parse_profile(profile) if profile else RewardProfile(),
+        )
+        _run(request, data_dir(data), artifacts, fail_under or [], resume, as_json)
+
+
+def _run(request: Request, data: Path, artifacts: Path, fail_under: Sequence[str], resume: bool, as_json: bool) -> None:
+    from gradient_rl.evaluation.metrics import metric_names
+    from gradient_rl.evaluation.run import plan_evaluation
+
+    plan = plan_evaluation(request, data, artifacts)
+    gates = [_gate(text, plan.lineup, metric_names(request.profile, request.samples)) for text in fail_under]
+    evaluation = _play(plan, artifacts, resume)
+    _print(evaluation, as_json, _next_after_run(evaluation, artifacts))
+    _refuse_missing_rewards(evaluation)
+    _hold_gates(gates, evaluation)
+
+
+def _play(plan: Plan, artifacts: Path, resume: bool) -> Evaluation:
+    from gradient_rl.evaluation.compare import evaluation_of
+    from gradient_rl.evaluation.run import GRACE_S, Stop, play, prepare_folder, save_evaluation
+    from gradient_rl.report.evaluation import markdown
+    from gradient_rl.runs import hold_folder, json_line
+
+    started, stop = time.perf_counter(), Stop()
+    with hold_folder(artifacts), stopping_on_interrupt(lambda: _ask_to_stop(stop.request, GRACE_S)):
+        plan = prepare_folder(plan, artifacts, resume=resume)
+        with _progress(plan.episodes, [player.name for player in plan.lineup.players]) as listen:
+            played = play(plan, artifacts, stop, listen, _warn)
+        if played.left:
+            raise _interrupted(plan.episodes - played.left, plan.episodes)
+        head = plan.head(time.perf_counter() - started)
+        evaluation = evaluation_of(head, plan.tasks, played.outcomes, plan.lineup.pairs)
+        save_evaluation(artifacts, markdown(evaluation), json_line(evaluation.model_dump(mode="json")))
+    return evaluation
+
+
+def _rescore(files: Sequence[Path], data: Path, profile: str | None, baseline: str | None, as_json: bool) -> None:
+    from gradient_rl.errors import DataError
+    from gradient_rl.evaluation.rescore import parse_profile, rescore
+    from gradient_rl.rewards.profile import RewardProfile
+
+    if not files:
+        raise UsageError("--rescore needs at least one FILE of trajectories, such as artifacts/eval.weak.jsonl")
+    faults: list[GradientError] = []
+
+    def warn(fault: GradientError) -> None:
+        _warn(fault)
+        faults.append(fault)
+
+    evaluation = rescore(files, data, parse_profile(profile) if profile else RewardProfile(), baseline, warn)
+    _print(evaluation, as_json, "Next: --rescore with another --profile, such as correctness=0.7,citation_quality=0.3.")
+    damaged = sum(isinstance(fault, DataError) for fault in faults)
+    if damaged:
+        raise DataError(f"lines that could not be scored and were left out, named above: {damaged}")
+
+
+def _refuse_with_rescore(policy: object, tasks: object, fail_under: object, resume: object) -> None:
+    given = {"--policy": policy, "--tasks": tasks, "--fail-under": fail_under, "--resume": resume}
+    for option, value in given.items():
+        if value:
+            raise UsageError(f"{option} does not go with --rescore, which plays nothing; leave one of them out")
+
+
+def _gate(text: str, lineup: Lineup, metrics: Sequence[str]) -> Gate:
+    """Read `[POLICY:]METRIC=X`; without a policy it holds for every candidate."""
+    left, _, number = text.rpartition("=")
+    policy, _, metric = left.rpartition(":")
+    try:
+        at_least = float(number)
+    except ValueError:
+        at_least = math.nan
+    if not math.isfinite(at_least):
+        raise UsageError(f"--fail-under {text}: '{number}' is no number; write [POLICY:]METRIC=X, as in reward=0.5")
+    if metric not in metrics:
+        raise UsageError(f"--fail-under {text}: there is no metric '{metric}'; the metrics are {', '.join(metrics)}")
+    known = lineup.by_spec
+    if policy and policy not in known:
+        raise UsageError(f"--fail-under {text}: policy '{policy}' does not play; those that do are {', '.join(known)}")
+    return Gate((known[policy],) if policy else lineup.candidates, metric, at_least)
+
+
+def _hold_gates(gates: Sequence[Gate], evaluation: Evaluation) -> None:
+    missed: list[str] = []
+    for gate in gates:
+        for name in gate.policies:
+            found = evaluation.policies[name].metrics.get(gate.metric)
+            value = found.mean if found else None
+            if value is None or value < gate.at_least:
+                shown = "unknown" if value is None else f"{value:.4g}"
+                missed.append(f"the {gate.metric} of {name} is {shown}, and --fail-under asks for {gate.at_least:g}")
+    if missed:
+        raise GateError("; ".join(missed))
+
+
+def _refuse_missing_rewards(evaluation: Evaluation) -> None:
+    from gradient_rl.report.terminal import safe
+
+    excluded = sum(policy.excluded for policy in evaluation.policies.values())
+    if excluded:
+        played = sum(policy.n_episodes for policy in evaluation.policies.values())
+        errors = (attempt.error for task in evaluation.tasks for attempt in task.policies.values() if attempt.error)
+        raise GradientError(
+            f"{excluded} of {played} episodes ended without a reward, the first with '{safe(next(errors, ''))}'; "
+            "--resume plays them again"
+        )
+
+
+def _interrupted(saved: int, episodes: int) -> typer.Exit:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
+    command = shlex.join(["gradient-eval", *arguments, "--resume"])
+    print(f"interrupted; {saved} of {episodes} episodes are saved. Go on with: {command}", file=sys.stderr)
+    return typer.Exit(INTERRUPTED)
+
+
+def _ask_to_stop(request: Callable[[], None], grace_s: float) -> None:
+    # Straight to the descriptor: a signal may come while a buffered stream is being written.
+    os.write(2, f"\nstopping: episodes in flight have {grace_s:g} s to end; press Ctrl-C again to stop at once\n".encode())
+    request()
+
+
+@contextmanager
+def _progress(episodes: int, names: Sequence[str]) -> Generator[Listen]:
+    """A bar with the running reward of each policy on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda name, outcome: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from gradient_rl.report.terminal import safe
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    rewards: dict[str, tuple[float, int]] = dict.fromkeys(names, (0.0, 0))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=episodes)
+
+        def listen(name: str, outcome: Outcome) -> None:
+            if outcome.reward is not None:
+                total, count = rewards[name]
+                rewards[name] = (total + outcome.reward, count + 1)
+            running = "  ".join(f"{each} {total / count:.2f}" for each, (total, count) in rewards.items() if count)
+            bar.update(task, advance=1, description=safe(running))
+
+        yield listen
+
+
+def _print(evaluation: Evaluation, as_json: bool, following: str) -> None:
+    if as_json:
+        from gradient_rl.runs import json_line
+
+        typer.echo(json_line(evaluation.model_dump(mode="json")).decode(), nl=False)
+        return
+    from gradient_rl.report.evaluation import print_evaluation
+
+    console = stdout_console()
+    print_evaluation(console, evaluation)
+    console.print(f"\n{following}", soft_wrap=True)
+
+
+def _next_after_run(evaluation: Evaluation, artifacts: Path) -> str:
+    saved = f"Saved {artifacts / 'eval.json'}, {artifacts / 'eval.md'} and the trajectories beside them.\n"
+    if any(policy.excluded for policy in evaluation.policies.values()):
+        return f"{saved}Next: gradient-eval --resume, with the same options, plays the episodes without a reward again."
+    if any(comparison.verdict == "inconclusive" for comparison in evaluation.comparisons) and evaluation.samples < ENOUGH:
+        more = max(4, 2 * evaluation.samples)
+        return f"{saved}Next: gradient-eval --samples {more} --temperature 1 tells smaller differences apart."
+    return f"{saved}Next: read {artifacts / 'eval.md'} for the tasks that moved most, with both answers."
+
+
+def _split(text: str) -> Split:
+    from gradient_rl.schema.task import Split
+
+    if text not in list(Split):
+        raise UsageError(f"there is no split '{text}'; the splits are heldout, train, validation")
+    return Split(text)
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _warn(fault: GradientError) -> None:
+    print(f"warning: {fault}", file=sys.stderr)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
