@@ -53,7 +53,9 @@ def _cue(words: Sequence[str]) -> str:
 
 _WORD = r"[\w'€$£](?:[\w'€$£%/.,-]*[\w%])?"
 _GAP = rf"(?:[^\w.;:!?]+{_WORD}){{0,{REACH}}}?[^\w.;:!?]*"
+_SMALL_GAP = r"[^\w.;:!?]+(?:(?:the|a|an|for|on|at|in) )?"
 _DENIED = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b(?! (?:only|just|before|until)\b){_GAP}$")
+_DENIED_DIRECTLY = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b{_SMALL_GAP}$")
 _NOT_THE_ONE = re.compile(
     r"^(?:'s)? (?:(?:is|was|are|were) not|isn't|wasn't|aren't) (?:the|an?|right|correct|true|it|what|who)\b"
 )
@@ -68,14 +70,19 @@ _BUT = re.compile(r"\b(?:but|however|whereas|yet|although|though)\b")
 _COORDINATED = re.compile(r"\s*(?:,|/|\bor\b|\bnor\b|\band\b|,\s*(?:or|nor|and))\s*")
 
 
-def denied(text: str, mention: Mention, others: Sequence[Mention]) -> bool:
+def denied(text: str, mention: Mention, others: Sequence[Mention], directly: bool = False) -> bool:
     """Whether a mention is negated: `not 30 days`, `not 30 or 45 days`, `30 days is not the notice period`.
 
     Args:
         text: the whole plain text.
         others: all mentions of the same kind in it, in order.
+        directly: only a negation of the value itself counts. Where a question asks what is not covered, `does not cover the
+            chiller` asserts the chiller, and only `not the chiller` denies it.
     """
-    return _reached(text, mention, others, denied_alone) or bool(_NOT_THE_ONE.search(text[mention.end :]))
+    cue = _DENIED_DIRECTLY if directly else _DENIED
+    return _reached(text, mention, others, lambda before: bool(cue.search(before))) or bool(
+        _NOT_THE_ONE.search(text[mention.end :])
+    )
 
 
 def former(text: str, mention: Mention, others: Sequence[Mention], until: bool = True) -> bool:
@@ -98,11 +105,6 @@ def conceded(text: str, mention: Mention, asserted: Sequence[Mention]) -> bool:
         if mention.end <= other.start and not re.search(r"[.!?]\s", between) and _BUT.search(between):
             return True
     return False
-
-
-def denied_alone(before: str) -> bool:
-    """Whether the words before a value deny it."""
-    return bool(_DENIED.search(before))
 
 
 def former_alone(before: str, until: bool) -> bool:

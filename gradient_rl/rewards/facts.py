@@ -3,7 +3,7 @@
 An answer is judged by what its first `MAX_ANSWER_WORDS` words assert. A fact is stated when
 
 1. its value is asserted (a value that is only denied is not; one that is said to be past counts only where the question is
-   about the past);
+   about the past; where it asks what is not covered, `does not cover X` asserts X);
 2. none of its rivals is asserted beside it; a rival in a contrast (`formerly`, `replaced`, `not`, `until`, ...) is not
    asserted, see `contrast.py`;
 3. the answer does not list values: at most n + 1 distinct values of a kind of which n are required (names: n + 3, because an
@@ -85,18 +85,20 @@ def mentions_of_value(text: str, value: str, kind: FactKind) -> list[Mention]:
 def _value_fault(text: str, original: str, given: str, fact: Fact, facts: Sequence[Fact]) -> str | None:
     """Why a value fact is not stated; None when it is."""
     others = list(mentions_of(text, fact.kind)) if fact.kind in READ_KINDS else _all_mentions(text, fact)
-    about_past = fact.derivation is not None and fact.derivation.operation is Operation.IN_FORCE
+    operation = fact.derivation.operation if fact.derivation else None
+    about_past, left_out = operation is Operation.IN_FORCE, operation is Operation.EXCLUDE
     asserted = [
         mention
         for mention in _mentions_of_fact(text, fact)
-        if not denied(text, mention, others) and (about_past or not former(text, mention, others, until=False))
+        if not denied(text, mention, others, directly=left_out)
+        and (about_past or not former(text, mention, others, until=False))
     ]
     if not asserted:
         return f"the answer does not state {_shown(fact)}"
     absence_asked = any(other.kind is FactKind.ABSENT for other in facts)
     if not absence_asked and takes_back(text, asserted[0].start):
         return "the answer also claims that this is not on record"
-    rival = _asserted_rival(text, fact, others, asserted)
+    rival = _asserted_rival(text, fact, others, asserted, left_out)
     if rival:
         return f"the answer also states {rival}, which is wrong"
     return _listing_fault(text, original, given, fact, facts)
@@ -110,7 +112,7 @@ def _terms(fact: Fact) -> list[str]:
     return [given.value for given in derivation.inputs if given.value is not None]
 
 
-def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list[Mention]) -> str | None:
+def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list[Mention], left_out: bool) -> str | None:
     until = fact.kind is not FactKind.DATE
     own = {(mention.start, mention.end) for mention in asserted}
     for rival in fact.rivals:
@@ -119,7 +121,11 @@ def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list
         for mention in mentions_of_value(text, rival, fact.kind):
             if mention.weak or any(start <= mention.start and mention.end <= end for start, end in own):
                 continue
-            excused = denied(text, mention, others) or former(text, mention, others, until) or conceded(text, mention, asserted)
+            excused = (
+                denied(text, mention, others, directly=left_out)
+                or former(text, mention, others, until)
+                or conceded(text, mention, asserted)
+            )
             if not excused:
                 return rival
     return None

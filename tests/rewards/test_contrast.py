@@ -92,3 +92,24 @@ def test_a_successor_is_not_mixed_up_with_the_predecessor() -> None:
 )
 def test_a_wrong_amount_may_be_called_wrong(answer: str) -> None:
     assert states(answer, fact("money", "EUR 565", ["EUR 525"]))
+
+
+ROOMS = [{"record": "r1", "value": room, "covered": room != "CR-131"} for room in ("CR-114", "CR-118", "CR-131")]
+LEFT_OUT = fact("name", "CR-131", ["CR-114", "CR-118"], derivation={"operation": "exclude", "inputs": ROOMS})
+
+
+@pytest.mark.parametrize(
+    ("answer", "stated"),
+    [
+        ("The promise does not hold for CR-131.", True),
+        ("The desk no longer rings anybody about CR-131.", True),
+        ("CR-131 is not covered.", True),
+        ("Every room is covered except CR-131.", True),
+        ("It is CR-131, not CR-114.", True),
+        ("The promise does not hold for CR-114.", False),
+        ("The waiver does not cover CR-114 or CR-131.", False),
+        ("It is not CR-131.", False),
+    ],
+)
+def test_what_is_not_covered_is_asserted_by_saying_so(answer: str, stated: bool) -> None:
+    assert states(answer, LEFT_OUT) is stated
