@@ -54,6 +54,7 @@ class Gate(NamedTuple):
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]...", help="With --rescore: trajectory files.", show_default=False)
     ] = None,
@@ -94,7 +95,7 @@ def evaluate(
     """
     with reported_errors(debug):
         if rescore:
-            _refuse_with_rescore(policy, tasks, fail_under, resume)
+            _refuse_with_rescore(context)
             _rescore(files or [], data_dir(data), profile, baseline, as_json)
             return
         if files:
@@ -169,11 +170,15 @@ def _rescore(files: Sequence[Path], data: Path, profile: str | None, baseline: s
         raise DataError(f"lines that could not be scored and were left out, named above: {damaged}")
 
 
-def _refuse_with_rescore(policy: object, tasks: object, fail_under: object, resume: object) -> None:
-    given = {"--policy": policy, "--tasks": tasks, "--fail-under": fail_under, "--resume": resume}
-    for option, value in given.items():
-        if value:
-            raise UsageError(f"{option} does not go with --rescore, which plays nothing; leave one of them out")
+_READ_BY_RESCORE = {"files", "rescore", "profile", "baseline", "data", "as_json", "debug"}
+
+
+def _refuse_with_rescore(context: typer.Context) -> None:
+    """Refuse options that a rescoring would silently leave unread."""
+    given = [p for p in context.command.params if str(context.get_parameter_source(p.name or "")).endswith("COMMANDLINE")]
+    unread = [p.opts[0] for p in given if p.name not in _READ_BY_RESCORE]
+    if unread:
+        raise UsageError(f"{unread[0]} does not go with --rescore, which plays nothing; leave one of them out")
 
 
 def _gate(text: str, lineup: Lineup, metrics: Sequence[str]) -> Gate:

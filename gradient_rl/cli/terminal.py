@@ -47,6 +47,13 @@ def reported_errors(debug: bool) -> Generator[None]:
         # The reader of our output has gone; say nothing more, also not at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # the last resort of a command: one sentence instead of a stack
+        if debug:
+            raise
+        print(f"error: {type(error).__name__}: {error}; this is a fault of the program, --debug shows where", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def stdout_console() -> Console:

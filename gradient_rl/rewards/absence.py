@@ -25,7 +25,7 @@ _CANNOT = r"(?:could not|couldn't|cannot|can't|can not|unable to|did not|didn't|
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\b{_NOT}[ -]?(?:\w+ ){{0,2}}?{_SAID}\b",
+        rf"\b{_NOT}(?! only\b)[ -]?(?:\w+ ){{0,2}}?{_SAID}\b",
         rf"\b{_RECORDS}\b(?:,? [\w'-]+){{0,8}}?,? {_DOES_NOT}(?: \w+)? {_SAY}\w*",
         rf"\bno (?:[\w'-]+ ){{0,8}}?{_BE}(?:{_SAID}|agreed)\b",
         rf"\bno (?:clause|article|section|page|record|document|contract|e-?mail|file|source)s? (?:\w+ ){{0,2}}?{_SAY}\w*",

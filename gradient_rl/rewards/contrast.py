@@ -1,7 +1,8 @@
 """Whether a value is asserted or only mentioned: `60 days, not 30`, `€95 was replaced by €110`, `formerly 30 days`.
 
-A cue belongs to the nearest value of the same kind within the same clause, at most `REACH` words away. The three lists below
-are all that there is; `tests/rewards/test_contrast.py` has a row for each.
+A cue belongs to the nearest value of the same kind within the same clause, at most `REACH` words away. The four lists below
+have a test for each entry; the patterns after them cover what is no single word (`changed from X to Y`, `X, but the contract
+says Y`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ REACH = 6
 
 NEGATIONS = (
     "not", "no longer", "never", "nor", "isn't", "wasn't", "aren't", "weren't", "rather than", "instead of", "in place of",
-    "as opposed to", "unlike",
+    "as opposed to", "unlike", "false that",
 )  # fmt: skip
 """Before a value: it is denied."""
 
@@ -31,7 +32,8 @@ FORMER = (
 AFTERWARDS = (
     "no longer", "replaced by", "superseded by", "followed by", "succeeded by", "previously", "formerly", "originally",
     "before", "until", "outdated", "expired", "lapsed", "withdrawn", "wrong", "incorrect", "in error", "by mistake",
-    "a mistake", "not apply", "as signed", "retired", "resigned", "stepped down", "has left", "had left",
+    "a mistake", "false", "rejected", "not hold", "not apply", "as signed", "retired", "resigned", "stepped down",
+    "has left", "had left",
 )  # fmt: skip
 """After a value: it holds no more."""
 
@@ -54,11 +56,13 @@ def _cue(words: Sequence[str]) -> str:
 _WORD = r"[\w'€$£](?:[\w'€$£%/.,-]*[\w%])?"
 _GAP = rf"(?:[^\w.;:!?]+{_WORD}){{0,{REACH}}}?[^\w.;:!?]*"
 _SMALL_GAP = r"[^\w.;:!?]+(?:(?:the|a|an|for|on|at|in) )?"
-_DENIED = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b(?! (?:only|just|before|until)\b){_GAP}$")
-_DENIED_DIRECTLY = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b{_SMALL_GAP}$")
+_NO_DENIAL = r"(?! (?:only|just|before|until|long|least|to forget|to mention)\b)"
+_DENIED = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b{_NO_DENIAL}{_GAP}$|\bneither (?:the )?$")
+_DENIED_DIRECTLY = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b{_NO_DENIAL}{_SMALL_GAP}$")
 _NOT_THE_ONE = re.compile(
-    r"^(?:'s)? (?:(?:is|was|are|were) not|isn't|wasn't|aren't) (?:the|an?|right|correct|true|it|what|who)\b"
+    r"^(?:'s)? (?:(?:is|was|are|were) not|isn't|wasn't|aren't) (?:the|an?|right|correct|true|it|what|who)\b|^\s*\? no\b"
 )
+_COVERED = re.compile(r"^(?:'s)? (?:is|are|was|were) (?:also |still |fully )?(?:covered|included)\b")
 _FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! by\b){_GAP}$")
 _UNTIL = re.compile(rf"(?:^|[.,;(]\s*)(?:until|before|till)\b{_GAP}$")
 _CHANGED_FROM = re.compile(rf"\b{_CHANGE}\b(?: [\w.-]+){{0,{REACH}}}? from{_GAP}$")
@@ -66,23 +70,36 @@ _AFTERWARDS = re.compile(
     rf"^(?:[^\w.,;:!?()]+{_WORD}){{0,{REACH}}}?[^\w.,;:!?()]*"
     rf"\b(?:{_cue(AFTERWARDS)}|left on \d+|(?:is|are|was|were|been|being|got) (?:\w+ )?(?:{_cue(CHANGED)}))\b"
 )
-_BUT = re.compile(r"\b(?:but|however|whereas|yet|although|though)\b")
+_BUT = re.compile(r"\b(?:but|however|whereas|yet)\b")
+_AUTHORITY = re.compile(
+    r"\b(?:says?|has|have|gives?|states?|sets?|puts?|is|are|was|were|became|now|in fact|actually|contract|agreement|"
+    r"amendment|signed|correct\w*|right|real\w*|made|changed|reduced|raised|cut|applies|stands|confirm\w*|invoice\w*|letter|register)\b"
+)
+_HEDGE = re.compile(
+    r"\b(?:possibly|perhaps|maybe|may(?! \d)|might|could|some say|discussed|typed|claim\w*|asked|propos\w*|draft\w*|"
+    r"unsure|wrongly)\b"
+)
+_AT_AN_EVENT = re.compile(
+    r"^ (?:that|then|this|when|last|recently|it|the (?!end\b)\w+|an? (?!further\b)\w+|her|his|their|our|[\w']+'s? |\w+ \d|\d|"
+    r"january|february|march|april|may|june|july|august|september|october|november|december)"
+)
+_WAS_BEFORE = re.compile(r"\b(?:was|were|had been|paid|charged|used to be)\b[^.,;]{0,24}$")
 _COORDINATED = re.compile(r"\s*(?:,|/|\bor\b|\bnor\b|\band\b|,\s*(?:or|nor|and))\s*")
 
 
-def denied(text: str, mention: Mention, others: Sequence[Mention], directly: bool = False) -> bool:
+def denied(text: str, mention: Mention, others: Sequence[Mention], left_out: bool = False) -> bool:
     """Whether a mention is negated: `not 30 days`, `not 30 or 45 days`, `30 days is not the notice period`.
 
     Args:
         text: the whole plain text.
         others: all mentions of the same kind in it, in order.
-        directly: only a negation of the value itself counts. Where a question asks what is not covered, `does not cover the
-            chiller` asserts the chiller, and only `not the chiller` denies it.
+        left_out: the question asks what is not covered. Then `does not cover the chiller` asserts the chiller, and `not the
+            chiller` or `the chiller is covered` denies it.
     """
-    cue = _DENIED_DIRECTLY if directly else _DENIED
-    return _reached(text, mention, others, lambda before: bool(cue.search(before))) or bool(
-        _NOT_THE_ONE.search(text[mention.end :])
-    )
+    cue, after = (_DENIED_DIRECTLY if left_out else _DENIED), text[mention.end :]
+    if _reached(text, mention, others, lambda before: bool(cue.search(before))):
+        return True
+    return bool(_NOT_THE_ONE.search(after)) or (left_out and bool(_COVERED.search(after)))
 
 
 def former(text: str, mention: Mention, others: Sequence[Mention], until: bool = True) -> bool:
@@ -94,20 +111,28 @@ def former(text: str, mention: Mention, others: Sequence[Mention], until: bool =
         until: whether `until` and `before` contrast. They do for a rival; but `until 3 March` states that date, and `15% are
             kept until acceptance` states that share.
     """
-    reached = _reached(text, mention, others, lambda before: former_alone(before, until))
+    reached = _reached(text, mention, others, lambda before: _former_alone(before, until))
     return reached or _held_before(text, mention, others, until)
 
 
 def conceded(text: str, mention: Mention, asserted: Sequence[Mention]) -> bool:
-    """Whether a later value in the same sentence overrides this one: `€95 was quoted, but the contract says €110`."""
+    """Whether a later value in the same sentence overrides this one: `€95 was quoted, but the contract says €110`.
+
+    The later clause has to stand by its value; `30 days, but possibly 60` and `not only 30 but 60 days` concede nothing.
+    """
+    if re.search(r"\bnot only\b[^.;]*$", text[: mention.start]):
+        return False
     for other in asserted:
         between = text[mention.end : other.start]
-        if mention.end <= other.start and not re.search(r"[.!?]\s", between) and _BUT.search(between):
-            return True
+        but = _BUT.search(between)
+        if mention.end <= other.start and but and not re.search(r"[.!?]\s", between):
+            clause = between[but.end() :] + re.split(r"[.;!?]\s|$", text[other.end :], maxsplit=1)[0]
+            if _AUTHORITY.search(clause) and not _HEDGE.search(clause):
+                return True
     return False
 
 
-def former_alone(before: str, until: bool) -> bool:
+def _former_alone(before: str, until: bool) -> bool:
     """Whether the words before a value say that it is past."""
     if _FORMER.search(before) or _CHANGED_FROM.search(before):
         return True
@@ -116,19 +141,22 @@ def former_alone(before: str, until: bool) -> bool:
 
 def _reached(text: str, mention: Mention, others: Sequence[Mention], cue: Callable[[str], bool]) -> bool:
     """Whether a cue stands before the mention, or before the first of a list that the mention is part of."""
-    start = 0
-    for other in others:
-        if other.end > mention.start:
-            break
-        if not (_COORDINATED.fullmatch(text[other.end : mention.start]) and _reached(text, other, others, cue)):
-            start = other.end
-        else:
-            return True
-    return cue(text[start : mention.start])
+    start, reached = 0, False
+    for other in (*(other for other in others if other.end <= mention.start), mention):
+        listed = reached and bool(_COORDINATED.fullmatch(text[start : other.start]))
+        reached = listed or cue(text[start : other.start])
+        start = other.end
+    return reached
 
 
 def _held_before(text: str, mention: Mention, others: Sequence[Mention], until: bool) -> bool:
+    """Whether the words after a mention, up to the next one, say that it holds no more."""
     end = min((other.start for other in others if other.start >= mention.end), default=len(text))
-    after = text[mention.end : end]
-    found = _AFTERWARDS.search(after)
-    return bool(found) and (until or not found[0].endswith(("before", "until")))
+    found = _AFTERWARDS.search(text[mention.end : end])
+    if not found:
+        return False
+    if not found[0].endswith(("before", "until")):
+        return True
+    at_an_event = _AT_AN_EVENT.search(text[mention.end + found.end() :])
+    was_so = found[0].endswith("before") and _WAS_BEFORE.search(text[: mention.start])
+    return until and bool(at_an_event or was_so)

@@ -7,8 +7,9 @@ An answer is judged by what its first `MAX_ANSWER_WORDS` words assert. A fact is
 2. none of its rivals is asserted beside it; a rival in a contrast (`formerly`, `replaced`, `not`, `until`, ...) is not
    asserted, see `contrast.py`;
 3. the answer does not list values: at most n + 1 distinct values of a kind of which n are required (names: n + 3, because an
-   honest sentence names people and places around its answer). What is denied does not count, nor what the question itself
-   gives, nor the terms of a required sum, product or difference, which an honest answer may show;
+   honest sentence names people and places around its answer), no alternatives joined by `or`, no value within a list of many
+   short items, and no more than two rivals even in contrasts. What is denied or past does not count, nor what the question
+   itself gives, nor the terms of a required sum, product or difference, which an honest answer may show;
 4. the answer does not take it back by claiming that it is not on record, see `absence.py`.
 
 An absent fact is stated when absence is affirmed and no value of the kind that was asked for is given.
@@ -23,13 +24,20 @@ from functools import lru_cache
 
 from gradient_rl.rewards.absence import affirms_absence, takes_back
 from gradient_rl.rewards.contrast import conceded, denied, former
+from gradient_rl.rewards.hedging import alternative_to, enumerates, joined_by_or
 from gradient_rl.rewards.values import Key, Mention, key_of, mentions_of, plain_text, same_value
 from gradient_rl.schema.task import Fact, FactKind, Operation, Reference
 
 MAX_ANSWER_WORDS = 200
+MAX_ANSWER_CHARS = 2000
+"""A word of an answer may be of any length, so its characters are bounded too."""
+MAX_RIVALS = 2
+"""Rivals that an answer may name in contrasts."""
 READ_KINDS = frozenset({FactKind.MONEY, FactKind.DATE, FactKind.NUMBER, FactKind.PERCENT, FactKind.DURATION})
 """Kinds whose values can be read out of a text; names and phrases can only be looked for."""
 
+_IDENTIFIER_DIGITS = 5
+"""A bare number of so many digits is an account or order number, and not an amount without its unit."""
 _ARITHMETIC = frozenset(
     {
         Operation.SUM,
@@ -59,7 +67,7 @@ class FactJudgement:
 
 def judge_facts(answer: str, reference: Reference) -> list[FactJudgement]:
     """Judge every fact of a reference against an answer, in the reference's order."""
-    words = answer.split()
+    words = answer[:MAX_ANSWER_CHARS].split()
     original = " ".join(words[:MAX_ANSWER_WORDS])
     text, given = plain_text(original), plain_text(reference.question_text)
     absence_claimed = affirms_absence(text)
@@ -85,23 +93,30 @@ def mentions_of_value(text: str, value: str, kind: FactKind) -> list[Mention]:
 def _value_fault(text: str, original: str, given: str, fact: Fact, facts: Sequence[Fact]) -> str | None:
     """Why a value fact is not stated; None when it is."""
     others = list(mentions_of(text, fact.kind)) if fact.kind in READ_KINDS else _all_mentions(text, fact)
-    operation = fact.derivation.operation if fact.derivation else None
-    about_past, left_out = operation is Operation.IN_FORCE, operation is Operation.EXCLUDE
-    asserted = [
-        mention
-        for mention in _mentions_of_fact(text, fact)
-        if not denied(text, mention, others, directly=left_out)
-        and (about_past or not former(text, mention, others, until=False))
-    ]
+    asserted = _asserted(text, fact, others)
     if not asserted:
         return f"the answer does not state {_shown(fact)}"
     absence_asked = any(other.kind is FactKind.ABSENT for other in facts)
     if not absence_asked and takes_back(text, asserted[0].start):
         return "the answer also claims that this is not on record"
-    rival = _asserted_rival(text, fact, others, asserted, left_out)
+    rival = _asserted_rival(text, fact, others, asserted)
     if rival:
         return f"the answer also states {rival}, which is wrong"
-    return _listing_fault(text, original, given, fact, facts)
+    return _hedging_fault(text, given, fact, asserted, others) or _listing_fault(text, original, given, fact, facts)
+
+
+def _asserted(text: str, fact: Fact, others: list[Mention]) -> list[Mention]:
+    """The mentions of the value that are neither denied nor, unless the question is about the past, said to be past."""
+    standing = [m for m in _mentions_of_fact(text, fact) if not denied(text, m, others, _asks_what_is_left_out(fact))]
+    return [m for m in standing if _is_about_past(fact) or not former(text, m, others, until=False)]
+
+
+def _is_about_past(fact: Fact) -> bool:
+    return fact.derivation is not None and fact.derivation.operation is Operation.IN_FORCE
+
+
+def _asks_what_is_left_out(fact: Fact) -> bool:
+    return fact.derivation is not None and fact.derivation.operation is Operation.EXCLUDE
 
 
 def _terms(fact: Fact) -> list[str]:
@@ -112,22 +127,46 @@ def _terms(fact: Fact) -> list[str]:
     return [given.value for given in derivation.inputs if given.value is not None]
 
 
-def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list[Mention], left_out: bool) -> str | None:
-    until = fact.kind is not FactKind.DATE
+def _asserted_rival(text: str, fact: Fact, others: list[Mention], asserted: list[Mention]) -> str | None:
+    """A rival that the answer asserts, offers as an alternative, or names as one of too many; None if there is none."""
     own = {(mention.start, mention.end) for mention in asserted}
-    for rival in fact.rivals:
-        if rival in _terms(fact):
-            continue
-        for mention in mentions_of_value(text, rival, fact.kind):
-            if mention.weak or any(start <= mention.start and mention.end <= end for start, end in own):
-                continue
-            excused = (
-                denied(text, mention, others, directly=left_out)
-                or former(text, mention, others, until)
-                or conceded(text, mention, asserted)
-            )
-            if not excused:
-                return rival
+    rivals = [rival for rival in fact.rivals if rival not in _terms(fact)]
+    named = {
+        rival: [
+            mention
+            for mention in mentions_of_value(text, rival, fact.kind)
+            if not mention.weak and not any(start <= mention.start and mention.end <= end for start, end in own)
+        ]
+        for rival in rivals
+    }
+    if sum(bool(mentions) for mentions in named.values()) > MAX_RIVALS:
+        return f"{MAX_RIVALS + 1} or more rivals"
+    for rival, mentions in named.items():
+        if any(not _excused(text, mention, fact, others, asserted) for mention in mentions):
+            return rival
+    return None
+
+
+def _excused(text: str, mention: Mention, fact: Fact, others: list[Mention], asserted: list[Mention]) -> bool:
+    """Whether a rival stands in a contrast to the value."""
+    if any(joined_by_or(text, mention, own) for own in asserted):
+        return False
+    if denied(text, mention, others, _asks_what_is_left_out(fact)) or conceded(text, mention, asserted):
+        return True
+    # `formerly 30 days, formerly 60 days` sets neither against the other.
+    contrasts = not all(former(text, own, others) for own in asserted)
+    return contrasts and former(text, mention, others, until=fact.kind is not FactKind.DATE)
+
+
+def _hedging_fault(text: str, given: str, fact: Fact, asserted: list[Mention], others: list[Mention]) -> str | None:
+    if fact.kind in READ_KINDS:
+        known = [mention.key for mention in mentions_of(given, fact.kind)]
+        rest = [m for m in others if not m.weak and not any(same_value(m.key, key) for key in known)]
+        other = alternative_to(text, asserted, rest)
+        if other:
+            return f"the answer offers '{text[other.start : other.end].strip()}' as an alternative"
+    if not _terms(fact) and any(enumerates(text, mention) for mention in asserted):
+        return "the answer gives the value as one of a list"
     return None
 
 
@@ -152,6 +191,10 @@ def _absence_fault(text: str, given: str, fact: Fact, claimed: bool, facts: Sequ
     if kind in READ_KINDS:
         required = {key_of(other.value or "", kind) for other in facts if other.kind is kind}
         stated = _stated_keys(text, given, kind) - required
+        if not stated and kind in (FactKind.MONEY, FactKind.PERCENT, FactKind.DURATION):
+            stated = {
+                key for key in _stated_keys(text, given, FactKind.NUMBER) if len(key[0]) < _IDENTIFIER_DIGITS or "," in text
+            }
         if stated:
             return f"the answer claims absence and yet gives a {kind}: {' '.join(sorted(stated)[0])}"
     rival = next((r for r in fact.rivals if mentions_of_value(text, r, kind)), None)
@@ -159,10 +202,10 @@ def _absence_fault(text: str, given: str, fact: Fact, claimed: bool, facts: Sequ
 
 
 def _stated_keys(text: str, given: str, kind: FactKind) -> set[Key]:
-    """Distinct values of a kind in a text, without weak and denied ones and without those that the question gave."""
+    """Distinct values of a kind in a text, without weak, denied and former ones and without those that the question gave."""
     echoed = [mention.key for mention in mentions_of(given, kind)]
     mentions = mentions_of(text, kind)
-    keys = [mention.key for mention in mentions if not mention.weak and not denied(text, mention, mentions)]
+    keys = [m.key for m in mentions if not m.weak and not denied(text, m, mentions) and not former(text, m, mentions)]
     return {key for key in keys if not any(same_value(key, known) for known in echoed)}
 
 

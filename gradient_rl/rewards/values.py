@@ -31,7 +31,7 @@ class Mention:
     """May be the value that was asked for, but proves nothing when it is another one: `one`, a year, a clause number."""
 
 
-NUMBER = r"(?:\d{1,3}(?:[ ,.']\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?)"
+NUMBER = r"(?:\d{1,3}(?:[ ,.']\d{3}){1,4}(?:[.,]\d{1,2})?(?!\d)|\d{1,15}(?:[.,]\d{1,15})?(?!\d))"
 _START = r"(?<![\w.,/])(?<![a-z]-)"
 _LIST_GAP = r"\s*(?:,|;|/|-|\bto\b|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*"
 
@@ -80,7 +80,8 @@ _ORDINAL_WORDS = re.compile(
 _CURRENCIES = {
     "eur": "EUR", "euro": "EUR", "euros": "EUR", "€": "EUR",
     "usd": "USD", "us$": "USD", "$": "USD", "dollar": "USD", "dollars": "USD", "us dollars": "USD", "us dollar": "USD",
-    "gbp": "GBP", "£": "GBP", "pound": "GBP", "pounds": "GBP", "pounds sterling": "GBP", "sterling": "GBP",
+    "gbp": "GBP", "£": "GBP", "pound": "GBP", "pounds": "GBP", "pound sterling": "GBP", "pounds sterling": "GBP",
+    "sterling": "GBP",
 }  # fmt: skip
 _CURRENCY = "|".join(re.escape(name) for name in sorted(_CURRENCIES, key=len, reverse=True))
 _FACTORS = {"k": 1000, "thousand": 1000, "m": 1_000_000, "mn": 1_000_000, "million": 1_000_000}
@@ -90,6 +91,10 @@ _MONEY_IN_WORDS = re.compile(rf"{_START}(?P<number>{NUMBER})\s*{_FACTOR}\s*-?\s*
 _MONEY_BEFORE = re.compile(rf"(?<![\w.])(?P<currency>{_CURRENCY})\s*(?P<number>{NUMBER})\s*{_FACTOR}")
 _MONEY_AFTER = re.compile(rf"{_START}(?P<number>{NUMBER})\s*{_FACTOR}\s*-?\s*(?P<currency>{_CURRENCY})(?!\w)")
 _CENTS = re.compile(rf"{_START}(?P<number>{NUMBER})\s*(?P<currency>cents?|pence|p)\b")
+
+_LISTED_AFTER = re.compile(
+    rf"{_LIST_GAP}(?P<number>{NUMBER})(?=\s*(?:[,;).]|$|-|/|\bto\b|\band\b|\bor\b))|\s*(?:/|\bor\b)\s*(?P<either>{NUMBER})(?![\w%])"
+)
 
 _PERCENT = re.compile(rf"{_START}(?P<number>{NUMBER})[\s-]*(?:%|per ?cent\b|pct\b|percentage points?\b)")
 
@@ -118,7 +123,7 @@ _DATE_FORMS = (
 _IN_ORDER = "(?:, ?| and | or | & |-| to )"
 _DAYS_BEFORE = re.compile(rf"(?<![\w.,])((?:\d{{1,2}}(?:st|nd|rd|th)?{_IN_ORDER})+)$")
 
-_BARE_NUMBER = re.compile(rf"(?<![\w.,/$€£#-])(?P<number>{NUMBER})(?![\w/]|-\w|[.,]\d|:\d)")
+_BARE_NUMBER = re.compile(rf"(?<![\w.,/$€£#-])(?P<number>{NUMBER})(?P<factor>k\b)?(?![\w/]|-\w|[.,]\d|:\d)")
 _LABEL_BEFORE = re.compile(
     r"(?:\b(?:clause|section|article|account|no\.?|number|version|issue|invoice|ticket|page|schedule|item|revision|"
     r"appendix|annex|contract|ref|reference|edition|paragraph|step|point|in|since|of|by)\s*:?\s*)$"
@@ -320,7 +325,8 @@ def _read_numbers(text: str) -> Iterator[Mention]:
             continue
         labelled = bool(_LABEL_BEFORE.search(text[max(0, match.start() - 16) : match.start()]))
         weak = labelled or bool(_YEAR.fullmatch(match[0]))
-        yield Mention((_written(_decimal(match["number"], thousands_dot=True)),), match.start(), match.end(), weak)
+        number = _decimal(match["number"], thousands_dot=not match["factor"]) * _FACTORS.get(match["factor"] or "", 1)
+        yield Mention((_written(number),), match.start(), match.end(), weak)
     for match in re.finditer(r"\bone\b", text):
         yield Mention(("1",), match.start(), match.end(), weak=True)
 
@@ -336,10 +342,11 @@ def _listed_before(text: str, start: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _listed_after(text: str, end: int) -> Iterator[tuple[str, int, int]]:
-    """Bare numbers that share the currency of the one before: `, 500 and 600` after `€400`."""
-    while match := re.match(rf"{_LIST_GAP}(?P<number>{NUMBER})(?=\s*(?:[,;).]|$|-|/|\bto\b|\band\b|\bor\b))", text[end:]):
-        yield match["number"], end + match.start("number"), end + match.end("number")
-        end += match.end()
+    """Bare numbers that share the currency of the one before: `, 500 and 600` after `€400`, and ` / 500`."""
+    while match := _LISTED_AFTER.match(text, end):
+        group = "number" if match["number"] else "either"
+        yield match[group], match.start(group), match.end(group)
+        end = match.end()
 
 
 def _decimal(number: str, thousands_dot: bool = False) -> Decimal:

@@ -106,6 +106,18 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert "Traceback" in ran.stderr
 
 
+def test_a_fault_of_the_program_is_one_sentence(tmp_path: Path) -> None:
+    code = (
+        "import gradient_rl.evaluation.demo as demo\n"
+        "demo.play_demo = lambda *_: 1 / 0\n"
+        "from gradient_rl.cli.demo import main; main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 1
+    assert ran.stderr == "error: ZeroDivisionError: division by zero; this is a fault of the program, --debug shows where\n"
+
+
 def test_output_into_a_closed_pipe_says_nothing(tmp_path: Path) -> None:
     code = "from gradient_rl.cli.demo import main; main()"
     command = f"{sys.executable} -c '{code}' | head -1"

@@ -174,6 +174,8 @@ def test_an_earlier_run_is_kept_and_named_by_its_time_and_id(tmp_path: Path, dat
         (["--rescore"], 2, "--rescore needs at least one FILE"),
         (["--rescore", "none.jsonl"], 66, "none.jsonl is not there"),
         (["--rescore", "x.jsonl", "--resume"], 2, "--resume does not go with --rescore"),
+        (["--rescore", "x.jsonl", "--samples", "5"], 2, "--samples does not go with --rescore"),
+        (["--rescore", "x.jsonl", "--artifacts", "a"], 2, "--artifacts does not go with --rescore"),
     ],
 )
 def test_bad_input_is_one_sentence_and_its_exit_code(
