@@ -72,7 +72,7 @@ def one_call(messages: Sequence[Message], tool: str, **arguments: str | Sequence
 
 def observations_in(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """What the tools answered so far, as JSON objects; an answer that was cut short is an empty one."""
-    return [_json_object(str(message["content"])) for message in messages if message["role"] == "tool"]
+    return [json_object(str(message["content"])) for message in messages if message["role"] == "tool"]
 
 
 def question_in(messages: Sequence[Message]) -> str:
@@ -86,8 +86,9 @@ def _wire_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
 
 
-@lru_cache(256)
-def _json_object(text: str) -> dict[str, Any]:
+@lru_cache(4096)
+def json_object(text: str) -> dict[str, Any]:
+    """A text read as a JSON object; empty where it is none. Not to be changed by the caller, who shares it."""
     try:
         value = json.loads(text)
     except ValueError:

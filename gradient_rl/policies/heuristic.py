@@ -8,14 +8,14 @@ nothing of the workspace, of tasks or of rewards.
 
 from __future__ import annotations
 
-import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import fsum
 from typing import Any, NamedTuple
 
-from gradient_rl.policies.base import Message, Reply, observations_in, one_call, question_in
+from gradient_rl.policies.base import Message, Reply, json_object, observations_in, one_call, question_in
 from gradient_rl.policies.reading import (
     Asked,
     Sentence,
@@ -31,7 +31,7 @@ from gradient_rl.policies.reading import (
 )
 
 MAX_SEARCHES = 3
-OPENED_AFTER = (0, 1, 3, 5)
+OPENED_AFTER = (0, 1, 3, 4)
 """How many records may be open after so many searches: leads are followed before everything else is read."""
 _ENOUGH = 0.62
 """Fit of the best sentence from which the search may end."""
@@ -75,8 +75,9 @@ class Notes:
     @cached_property
     def weights(self) -> dict[str, float]:
         """The question's stems; a stem that most hits share tells little."""
-        texts = [stems_of(_hit_text(hit)) for hit in self.hits.values()]
-        return {stem: 1.0 / (1.0 + sum(stem in text for text in texts)) for stem in sorted(stems_of(self.question))}
+        asked = stems_of(self.question)
+        counts = Counter(stem for hit in self.hits.values() for stem in asked & stems_of(_hit_text(hit)))
+        return {stem: 1.0 / (1.0 + counts[stem]) for stem in sorted(asked)}
 
     @cached_property
     def total_weight(self) -> float:
@@ -170,16 +171,14 @@ def _promise(notes: Notes, hit: dict[str, Any], leads: Sequence[str], kinds: set
 def candidates_in(notes: Notes, facet: str) -> list[Candidate]:
     """Every value of the kind that a facet asks for, in the opened records, with how well it fits."""
     found: list[Candidate] = []
-    kind, weights = asked_kind(facet), _facet_weights(notes, facet)
-    for record in notes.opened.values():
-        base = 0.25 * notes.whole_fit(record) + _timeliness(record, notes)
-        before = frozenset[str]()
-        for sentence in sentences_of(str(record["body"])):
-            values = _values_of(sentence, kind, notes.question)
-            if values:
+    kind, weights, timely = asked_kind(facet), _facet_weights(notes, facet), _timeliness(notes)
+    for record_id, record in notes.opened.items():
+        base, day = 0.25 * notes.whole_fit(record) + timely[record_id], _day(record)
+        for before, sentence, values in _sentences_with_values(str(record["body"]), kind):
+            unasked = [value for value in values if value not in notes.question]
+            if unasked:
                 fit = base + 0.55 * _share(weights, sentence.stems) + 0.2 * notes.overlap(before)
-                found += [Candidate(fit, _day(record), record["id"], value, sentence.text) for value in values]
-            before = sentence.stems
+                found += [Candidate(fit, day, record_id, value, sentence.text) for value in unasked]
     return found
 
 
@@ -193,13 +192,16 @@ def _facet_weights(notes: Notes, facet: str) -> dict[str, float]:
 
 def _share(weights: dict[str, float], stems: frozenset[str]) -> float:
     shared = weights.keys() & stems
-    return fsum(weights[stem] for stem in shared) if shared else 0.0  # exact, so that the order of a set does not matter
+    return fsum(map(weights.__getitem__, shared)) if shared else 0.0  # exact, so that the order of a set does not matter
 
 
-def _values_of(sentence: Sentence, kind: Asked, question: str) -> list[str]:
-    if kind is Asked.TEXT:
-        return [sentence.text]
-    return [value for value in _values_cached(sentence.text, kind) if value not in question]
+@lru_cache(4096)
+def _sentences_with_values(body: str, kind: Asked) -> tuple[tuple[frozenset[str], Sentence, tuple[str, ...]], ...]:
+    """The sentences that hold a value of a kind, each with the stems of the one before it and its values."""
+    sentences = sentences_of(body)
+    before = (frozenset[str](), *(sentence.stems for sentence in sentences))
+    values = [(s.text,) if kind is Asked.TEXT else _values_cached(s.text, kind) for s in sentences]
+    return tuple(row for row in zip(before, sentences, values, strict=False) if row[2])
 
 
 @lru_cache(16384)
@@ -207,13 +209,13 @@ def _values_cached(text: str, kind: Asked) -> tuple[str, ...]:
     return tuple(values_in(text, kind))
 
 
-def _timeliness(record: dict[str, Any], notes: Notes) -> float:
-    """A newer record wins among equals; about a past day, one that was not yet written cannot."""
-    asked_day = day_asked_about(notes.question)
-    if asked_day and _day(record) > asked_day:
-        return -0.05
-    days = sorted(_day(other) for other in notes.opened.values() if not asked_day or _day(other) <= asked_day)
-    return 0.06 * days.index(_day(record)) / max(1, len(days) - 1)
+def _timeliness(notes: Notes) -> dict[str, float]:
+    """By opened record: a newer one wins among equals; about a past day, one that was not yet written cannot."""
+    asked_day = day_asked_about(notes.question) or "9999"
+    days = {record_id: _day(record) for record_id, record in notes.opened.items()}
+    in_time = sorted(day for day in days.values() if day <= asked_day)
+    step = 0.06 / max(1, len(in_time) - 1)
+    return {i: -0.05 if day > asked_day else step * in_time.index(day) for i, day in days.items()}
 
 
 def _covered(notes: Notes) -> bool:
@@ -318,7 +320,7 @@ def _sentences_with_leads(text: str) -> tuple[tuple[frozenset[str], tuple[tuple[
 
 def _calls_in(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
     calls = [call["function"] for m in messages for call in m.get("tool_calls", ())]
-    return [(call["name"], json.loads(call["arguments"])) for call in calls]
+    return [(call["name"], json_object(call["arguments"])) for call in calls]
 
 
 def _hit_text(hit: dict[str, Any]) -> str:
