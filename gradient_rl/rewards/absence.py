@@ -25,7 +25,7 @@ _CANNOT = r"(?:could not|couldn't|cannot|can't|can not|unable to|did not|didn't|
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\b{_NOT}(?! only\b)[ -]?(?:\w+ ){{0,2}}?{_SAID}\b",
+        rf"\b{_NOT}(?! only\b)[ -]?(?:[a-z']+ ){{0,2}}?{_SAID}\b",
         rf"\b{_RECORDS}\b(?:,? [\w'-]+){{0,8}}?,? {_DOES_NOT}(?: \w+)? {_SAY}\w*",
         rf"\bno (?:[\w'-]+ ){{0,8}}?{_BE}(?:{_SAID}|agreed)\b",
         rf"\bno (?:clause|article|section|page|record|document|contract|e-?mail|file|source)s? (?:\w+ ){{0,2}}?{_SAY}\w*",
@@ -43,6 +43,11 @@ _PATTERNS = tuple(
 )
 
 
+_NAMES_NONE = re.compile(
+    r"\b(?:names?|gives?|sets?|contains?|has|have|provides?|states?|mentions?|includes?|records?|shows?) (?:no|none|nothing)\b|"
+    r"\bthere (?:is|are|was|were) no such\b"
+)
+"""Says that a thing has no other thing: an answer to `what is its deposit?`, and beside a value about something else."""
 _BARE_CLAIM = re.compile(
     rf"\W*(?:but |though |however,? |yet )?(?:(?:the |our )?{_RECORDS}|this|that)(?: (?:itself|alone))?,? "
     rf"(?:{_DOES_NOT} {_SAY}\w*(?: (?:so|it|this|that))?|(?:is|was) (?:{_NOT} )?(?:{_SAID}|unknown|silent|unrecorded))\W*"
@@ -52,7 +57,11 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n|;\s")
 
 
 def affirms_absence(text: str) -> bool:
-    """Whether a plain text says that the records do not hold something."""
+    """Whether a plain text says that the records do not hold something, or that there is no such thing."""
+    return bool(_NAMES_NONE.search(text)) or _is_off_record(text)
+
+
+def _is_off_record(text: str) -> bool:
     return any(pattern.search(text) for pattern in _PATTERNS)
 
 
@@ -65,7 +74,7 @@ def takes_back(text: str, place: int) -> bool:
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)):
         sentence = text[start:end]
-        if affirms_absence(sentence) and (start <= place or _BARE_CLAIM.fullmatch(sentence)):
+        if _is_off_record(sentence) and (start <= place or _BARE_CLAIM.fullmatch(sentence)):
             return True
         start = end
     return False

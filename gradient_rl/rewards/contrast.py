@@ -62,8 +62,17 @@ _DENIED_DIRECTLY = re.compile(rf"\b(?:{_cue(NEGATIONS)})\b{_NO_DENIAL}{_SMALL_GA
 _NOT_THE_ONE = re.compile(
     r"^(?:'s)? (?:(?:is|was|are|were) not|isn't|wasn't|aren't) (?:the|an?|right|correct|true|it|what|who)\b|^\s*\? no\b"
 )
+_STAYS_COVERED = re.compile(
+    r"^[^.;]{0,60}?\b(?:is|are|was|were|remains?|stays?) (?:also |still |all |both |fully )?"
+    r"(?:covered|included|watched|monitored|rung|phoned|serviced|on the)\b"
+)
+_COVERS = re.compile(rf"(?<!not )\b(?:covers?|includes?|watche[sd]|applies to|holds? for){_GAP}$")
+_LATER_BEFORE = re.compile(rf"\b(?:(?:increas|rais|rose|went|chang|mov)\w* (?:up )?to|later|now|today|currently|since){_GAP}$")
+_LATER_AFTER = re.compile(
+    r"^[^\w.;]*(?:\w+ ){0,3}?(?:only |first |not )*(?:took effect|came|appl(?:y|ies|ied)|began|starts?|started|from|since|as of|on) "
+)
 _COVERED = re.compile(r"^(?:'s)? (?:is|are|was|were) (?:also |still |fully )?(?:covered|included)\b")
-_FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! by\b){_GAP}$")
+_FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! (?:by|within|in|inside|before|at)\b){_GAP}$")
 _UNTIL = re.compile(rf"(?:^|[.,;(]\s*)(?:until|before|till)\b{_GAP}$")
 _CHANGED_FROM = re.compile(rf"\b{_CHANGE}\b(?: [\w.-]+){{0,{REACH}}}? from{_GAP}$")
 _AFTERWARDS = re.compile(
@@ -130,6 +139,17 @@ def conceded(text: str, mention: Mention, asserted: Sequence[Mention]) -> bool:
             if _AUTHORITY.search(clause) and not _HEDGE.search(clause):
                 return True
     return False
+
+
+def later(text: str, mention: Mention) -> bool:
+    """Whether a value is said to have come later, on a question about a past day: `the EUR 290 took effect in January`."""
+    return bool(_LATER_BEFORE.search(text[: mention.start]) or _LATER_AFTER.search(text[mention.end :]))
+
+
+def covered(text: str, mention: Mention) -> bool:
+    """Whether a value is said to be covered, on a question about what is not: `the long room and Bessie are watched`."""
+    before = re.split(r"[.;!?]\s", text[: mention.start])[-1]
+    return bool(_STAYS_COVERED.search(text[mention.end :]) or _COVERS.search(before))
 
 
 def _former_alone(before: str, until: bool) -> bool:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gradient_rl.rewards.absence import affirms_absence, takes_back
-from gradient_rl.rewards.contrast import conceded, denied, former
+from gradient_rl.rewards.contrast import conceded, covered, denied, former, later
 from gradient_rl.rewards.hedging import alternative_to, enumerates, joined_by_or
 from gradient_rl.rewards.values import Key, Mention, key_of, mentions_of, plain_text, same_value
 from gradient_rl.schema.task import Fact, FactKind, Operation, Reference
@@ -152,6 +152,10 @@ def _excused(text: str, mention: Mention, fact: Fact, others: list[Mention], ass
     if any(joined_by_or(text, mention, own) for own in asserted):
         return False
     if denied(text, mention, others, _asks_what_is_left_out(fact)) or conceded(text, mention, asserted):
+        return True
+    if _asks_what_is_left_out(fact) and covered(text, mention):
+        return True
+    if _is_about_past(fact) and later(text, mention):
         return True
     # `formerly 30 days, formerly 60 days` sets neither against the other.
     contrasts = not all(former(text, own, others) for own in asserted)
