@@ -69,7 +69,8 @@ _STAYS_COVERED = re.compile(
 _COVERS = re.compile(rf"(?<!not )\b(?:covers?|includes?|watche[sd]|applies to|holds? for){_GAP}$")
 _LATER_BEFORE = re.compile(rf"\b(?:(?:increas|rais|rose|went|chang|mov)\w* (?:up )?to|later|now|today|currently|since){_GAP}$")
 _LATER_AFTER = re.compile(
-    r"^[^\w.;]*(?:\w+ ){0,3}?(?:only |first |not )*(?:took effect|came|appl(?:y|ies|ied)|began|starts?|started|from|since|as of|on) "
+    r"^[^\w.;]*(?:\w+ ){0,3}?(?:only |first |not )*"
+    r"(?:took effect|came|appl(?:y|ies|ied)|began|starts?|started|from|since|as of|on) "
 )
 _COVERED = re.compile(r"^(?:'s)? (?:is|are|was|were) (?:also |still |fully )?(?:covered|included)\b")
 _FORMER = re.compile(rf"\b(?:{_cue(FORMER)})\b(?! (?:by|within|in|inside|before|at)\b){_GAP}$")
