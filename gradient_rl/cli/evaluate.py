@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+_BETTER_WHEN_SMALLER = ("malformed", "calls")
 _SPEC = "NAME or NAME@CHECKPOINT"
 
 
@@ -191,6 +192,8 @@ def _gate(text: str, lineup: Lineup, metrics: Sequence[str]) -> Gate:
         at_least = math.nan
     if not math.isfinite(at_least):
         raise UsageError(f"--fail-under {text}: '{number}' is no number; write [POLICY:]METRIC=X, as in reward=0.5")
+    if metric in _BETTER_WHEN_SMALLER:
+        raise UsageError(f"--fail-under {text}: a smaller {metric} is better, so a floor says nothing; name another metric")
     if metric not in metrics:
         raise UsageError(f"--fail-under {text}: there is no metric '{metric}'; the metrics are {', '.join(metrics)}")
     known = lineup.by_spec

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradient_rl.errors import GradientError, UsageError
+from gradient_rl.errors import ArtifactError, GradientError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +47,14 @@ def reported_errors(debug: bool) -> Generator[None]:
         # The reader of our output has gone; say nothing more, also not at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
+    except OSError as error:
+        if debug:
+            traceback.print_exc()
+        print(
+            f"error: the output cannot be written: {error.strerror or error}; give it room, or another place", file=sys.stderr
+        )
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(ArtifactError.exit_code) from None
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:  # the last resort of a command: one sentence instead of a stack
@@ -60,8 +68,13 @@ def stdout_console() -> Console:
     """A console for data on stdout: plain and of a fixed width when it is not a terminal."""
     from rich.console import Console
 
+    class PipedConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end with 1, as if the run had failed; `reported_errors` knows better.
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else PIPED_WIDTH
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return PipedConsole(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def data_dir(given: Path | None) -> Path:

@@ -104,7 +104,7 @@ class Stop:
     def __init__(self, grace_s: float = GRACE_S) -> None:
         self.requested = False
         self._grace_s = grace_s
-        self._limit: Callable[[], None] | None = None
+        self._limit: Callable[[], object] | None = None
 
     def request(self) -> None:
         """Stop. A signal handler may call this."""
@@ -117,10 +117,12 @@ class Stop:
         """Let the timeout run out `grace_s` after the request."""
         loop = asyncio.get_running_loop()
 
-        def limit() -> None:
-            loop.call_soon_threadsafe(lambda: timeout.reschedule(loop.time() + self._grace_s))
+        def reschedule() -> None:
+            # The last episode may have ended, and the timeout with it, before the loop came to this.
+            if self._limit is not None:
+                timeout.reschedule(loop.time() + self._grace_s)
 
-        self._limit = limit
+        self._limit = lambda: loop.call_soon_threadsafe(reschedule)
         try:
             yield
         finally:

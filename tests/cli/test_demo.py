@@ -162,3 +162,19 @@ def test_a_wide_terminal_shows_them_side_by_side_in_colour(tmp_path: Path) -> No
 
     assert any("weak" in line and "heuristic" in line and "reward" in line for line in shown.splitlines())
     assert "\x1b[" in shown
+
+
+@pytest.mark.parametrize("arguments", ["", "--json"])
+def test_a_full_device_for_the_output_is_an_io_error(tmp_path: Path, arguments: str) -> None:
+    command = f"{sys.executable} -c 'from gradient_rl.cli.demo import main; main()' {arguments} > /dev/full"
+    ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 74
+    assert ran.stderr.startswith("error: the output cannot be written: No space left on device")
+
+
+def test_a_reader_that_goes_away_is_no_failure(tmp_path: Path) -> None:
+    command = f"set -o pipefail; {sys.executable} -c 'from gradient_rl.cli.demo import main; main()' | true"
+    ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -404,3 +405,19 @@ def test_records_in_a_journal_are_whole_trajectories(world: Path, folder: Path) 
     _, record = next(iter(read_journal(folder / "eval.guessing.jsonl")))
 
     assert json.loads(json.dumps(record))["run_id"] == plan_of(world, folder, replace(REQUEST, samples=1)).identity.run_id
+
+
+def test_a_request_to_stop_that_comes_as_the_last_episode_ends_breaks_nothing() -> None:
+    faults: list[object] = []
+
+    async def end_at_once() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        stop = Stop()
+        async with asyncio.timeout(None) as timeout:
+            with stop.watching(timeout):
+                stop.request()
+        await asyncio.sleep(0)
+
+    asyncio.run(end_at_once())
+
+    assert faults == []
