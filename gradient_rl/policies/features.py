@@ -1,0 +1,313 @@
+"""The features of a learned policy's decisions: one matrix a decision, one row a candidate, one named column a feature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from gradient_rl.policies.reading import content_words, stems_of
+from gradient_rl.policies.view import MAX_LEADS, STATIC, Hit, Row, View
+
+SEARCH_TOOLS = ("search", "search_email", "search_documents")
+MOVES = ("search", "open", "submit")
+
+
+class Kind(StrEnum):
+    """The kinds of decisions, each with features of its own."""
+
+    MOVE = "move"
+    SEARCH = "search"
+    OPEN = "open"
+    SAY = "say"
+    CITE = "cite"
+
+
+FEATURES: Mapping[Kind, tuple[str, ...]] = {
+    Kind.MOVE: (
+        "search", "search_again", "search_unread", "search_barren", "search_fit",
+        "open", "open_again", "open_promise", "open_value", "open_uncovered", "open_fit",
+        "submit_fit", "submit_early", "submit_late",
+    ),
+    Kind.SEARCH: (
+        "email", "documents", "fresh_tool", "question", "names", "plain", "missing", "lead", "lead_missing",
+        "lead_names", "identifier", "fit", "words",
+    ),
+    Kind.OPEN: (
+        "title", "text", "names", "rank", "often", "newest_search", "value", "lead", "email", "contract", "policy",
+        "customer", "recent", "late", "uncovered",
+    ),
+    Kind.SAY: (
+        "fit", "names", "before", "after", "record", "title", *STATIC, "value_fit", "text_fit", "recent", "late", "email",
+        "linked", "new_words", "new_value", "same_record", "absent", "absent_fit", "absent_value", "stop", "stop_said",
+        "stop_unanswered",
+    ),
+    Kind.CITE: (
+        "said", "first_said", "record", "title", "names", "best", "value_fit", "linked", "led", "recent", "late", "email",
+        "contract", "customer", "absent_title", "stop", "stop_cited", "stop_said",
+    ),
+}  # fmt: skip
+"""Names of the columns by kind of decision."""
+
+
+class Query(NamedTuple):
+    """A search that could be made."""
+
+    tool: str
+    words: str
+    source: str
+    identifier: bool = False
+    fit: float = 0.0
+
+
+def table(kind: Kind, rows: int, columns: Mapping[str, Row | float]) -> Row:
+    """The feature matrix of a decision, shape (rows, features of the kind); a column that is not given is 0."""
+    names = FEATURES[kind]
+    made = np.zeros((rows, len(names)))
+    for name, column in columns.items():
+        made[:, names.index(name)] = column
+    return made
+
+
+# -- what to do next
+
+
+def possible_moves(view: View) -> list[str]:
+    """What may be done next: there must be something to open, and something new to look for."""
+    moves = ["search"] if possible_queries(view) else []
+    return [*moves, *(["open"] if view.unread else []), "submit"]
+
+
+def move_features(view: View, moves: Sequence[str], max_calls: int) -> Row:
+    """Features of `possible_moves`."""
+    x = {move: np.array([m == move for m in moves], dtype=float) for move in MOVES}
+    fit = best_fit(view)
+    left = max_calls - view.calls
+    promise = max((float(hit.bits @ view.weights) for hit in view.unread), default=0.0)
+    uncovered = view.weights * (1.0 - view.covered)
+    columns = {
+        "search": x["search"],
+        "search_again": x["search"] * len(view.searches) / 3,
+        "search_unread": x["search"] * len(view.unread) / 5,
+        "search_barren": x["search"] * view.barren,
+        "search_fit": x["search"] * fit,
+        "open": x["open"],
+        "open_again": x["open"] * len(view.opened) / 3,
+        "open_promise": x["open"] * promise,
+        "open_value": x["open"] * any(hit.has_value for hit in view.unread),
+        "open_uncovered": x["open"] * max((float(hit.bits @ uncovered) for hit in view.unread), default=0.0),
+        "open_fit": x["open"] * fit,
+        "submit_fit": x["submit"] * fit,
+        "submit_early": x["submit"] * (not view.opened),
+        "submit_late": x["submit"] * (left <= 2),
+    }
+    return table(Kind.MOVE, len(moves), columns)
+
+
+def best_fit(view: View) -> float:
+    """Fit of the best sentence that was read, with half of it only for one without a value of an asked kind."""
+    fits = [(page.bits @ view.weights) * (0.5 + 0.5 * page.static[:, 0]) for page in view.pages.values() if page.sentences]
+    return max((float(fit.max()) for fit in fits), default=0.0)
+
+
+# -- what to search for
+
+
+def possible_queries(view: View) -> list[Query]:
+    """Every search that was not made yet: words of the question and leads that were read, with each of the three tools."""
+    words = content_words(view.asked.text)
+    named = [word for word in words if word[0].isupper() or word[0].isdigit()]
+    plain = [word for word in words if word not in named]
+    seen = {stem for stem, there in zip(view.asked.stems, view.covered, strict=True) if there}
+    missing = [word for word in words if not stems_of(word) <= seen]
+    texts = [("question", " ".join(words), False, 0.0), ("names", " ".join(named), False, 0.0)]
+    texts += [("plain", " ".join(plain), False, 0.0)]
+    if view.opened:
+        texts += [("missing", " ".join(missing), False, 0.0)]
+    for lead, is_identifier, fit in view.leads[:MAX_LEADS]:
+        texts += [("lead", lead, is_identifier, fit)]
+        texts += [("lead_missing", " ".join([lead, *missing]), is_identifier, fit)]
+        texts += [("lead_names", " ".join([lead, *named]), is_identifier, fit)]
+    distinct = {text: (source, *rest) for source, text, *rest in reversed(texts) if text}
+    made = set(view.searches)
+    queries = [(text, *rest) for text, rest in reversed(distinct.items())]
+    return [
+        Query(tool, text, str(rest[0]), bool(rest[1]), float(rest[2]))
+        for text, *rest in queries
+        for tool in SEARCH_TOOLS
+        if (tool, text) not in made
+    ]
+
+
+def query_features(view: View, queries: Sequence[Query]) -> Row:
+    """Features of `possible_queries`."""
+    used = {tool for tool, _ in view.searches}
+    sources = {query.source for query in queries}
+    columns: dict[str, Row | float] = {
+        source: np.array([q.source == source for q in queries], dtype=float) for source in sources
+    }
+    columns |= {
+        "email": np.array([q.tool == "search_email" for q in queries], dtype=float),
+        "documents": np.array([q.tool == "search_documents" for q in queries], dtype=float),
+        "fresh_tool": np.array([q.tool not in used for q in queries], dtype=float),
+        "identifier": np.array([q.identifier for q in queries], dtype=float),
+        "fit": np.array([q.fit for q in queries]),
+        "words": np.array([min(2.0, q.words.count(" ") / 5) for q in queries]),
+    }
+    return table(Kind.SEARCH, len(queries), columns)
+
+
+# -- what to open
+
+
+def hit_features(view: View, hits: Sequence[Hit]) -> Row:
+    """Features of the unread hits."""
+    bits = np.array([hit.bits for hit in hits])
+    leads = [lead for lead, _, _ in view.leads[:6]]
+    recency = np.array([view.recency[hit.record_id] for hit in hits])
+    searches = len(view.searches)
+    columns: dict[str, Row | float] = {
+        "title": np.array([hit.title_bits for hit in hits]) @ view.weights,
+        "text": bits @ view.weights,
+        "names": bits @ view.name_weights,
+        "rank": np.array([1.0 / min(rank for _, rank in hit.found_by) for hit in hits]),
+        "often": np.array([len(hit.found_by) / searches for hit in hits]),
+        "newest_search": np.array([hit.found_by[-1][0] == searches for hit in hits], dtype=float),
+        "value": np.array([hit.has_value for hit in hits], dtype=float),
+        "lead": np.array([any(lead in hit.text for lead in leads) for hit in hits], dtype=float),
+        "recent": np.maximum(recency, 0.0),
+        "late": (recency < 0).astype(float),
+        "uncovered": bits @ (view.weights * (1.0 - view.covered)),
+    }
+    columns |= _kinds_of([hit.kind for hit in hits], ("email", "contract", "policy", "customer"))
+    return table(Kind.OPEN, len(hits), columns)
+
+
+def _kinds_of(kinds: Sequence[str], wanted: Sequence[str]) -> dict[str, Row | float]:
+    return {name: np.array([kind.startswith(name) for kind in kinds], dtype=float) for name in wanted}
+
+
+# -- what to say
+
+
+class Desk:
+    """The sentences of all opened records side by side, for the decisions on what to say and what to cite."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        pages = {i: page for i, page in view.pages.items() if page.sentences}
+        self.records = [i for i, page in pages.items() for _ in page.sentences]
+        self.sentences = [text for page in pages.values() for text in page.sentences]
+        self.kinds = [kinds for page in pages.values() for kinds in page.kinds]
+        width = len(view.asked.stems)
+        self.bits = np.concatenate([page.bits for page in pages.values()]) if pages else np.zeros((0, width))
+        self.fit = self.bits @ view.weights
+        self._static = _sentence_columns(view, pages, self.fit) if pages else {}
+        self.value_fit = self.fit * self._static.get("value", 0.0)
+
+    def say_features(self, said: Sequence[int], open_to_say: Sequence[int], may_stop: bool, may_deny: bool) -> Row:
+        """Features of: the sentences `open_to_say`, then `not on record` if it may be said, then stopping if it may be done."""
+        chosen = list(open_to_say)
+        rows = len(chosen) + may_deny + may_stop
+        covered = self.bits[list(said)].max(axis=0) if said else np.zeros(len(self.view.asked.stems))
+        answered = {kind for place in said for kind in self.kinds[place]}
+        told = {self.records[place] for place in said}
+        columns = {name: _padded(column[chosen], rows) for name, column in self._static.items()}
+        columns["new_words"] = _padded(self.bits[chosen] @ (self.view.weights * (1.0 - covered)), rows)
+        columns["new_value"] = _padded([bool(self.kinds[i] - answered) for i in chosen], rows)
+        columns["same_record"] = _padded([self.records[i] in told for i in chosen], rows)
+        if may_deny:
+            columns |= self._one(rows, len(chosen), absent=1.0, absent_fit=_top(self.fit), absent_value=_top(self.value_fit))
+        if may_stop:
+            left = len(set(self.view.asked.kinds) - answered)
+            columns |= self._one(rows, rows - 1, stop=1.0, stop_said=len(said) / 2, stop_unanswered=float(left))
+        return table(Kind.SAY, rows, columns)
+
+    def cite_features(self, said: Sequence[int], denied: bool, cited: Sequence[str], open_to_cite: Sequence[str]) -> Row:
+        """Features of: the opened records that could be cited, then stopping."""
+        view, ids = self.view, list(open_to_cite)
+        rows = len(ids) + 1
+        told = [self.records[place] for place in said]
+        whole = np.array([view.pages[i].whole_bits for i in ids]).reshape(len(ids), len(view.asked.stems))
+        title = np.array([view.pages[i].title_bits for i in ids]).reshape(len(ids), len(view.asked.stems))
+        recency = np.array([view.recency[i] for i in ids])
+        linked = frozenset[str]().union(*(view.pages[i].identifiers for i in told))
+        columns: dict[str, Row | float] = {
+            "said": _padded([i in told for i in ids], rows),
+            "first_said": _padded([told[:1] == [i] for i in ids], rows),
+            "record": _padded(whole @ view.weights, rows),
+            "title": _padded(title @ view.weights, rows),
+            "names": _padded(whole @ view.name_weights, rows),
+            "best": _padded([self._best(i, self.fit) for i in ids], rows),
+            "value_fit": _padded([self._best(i, self.value_fit) for i in ids], rows),
+            "linked": _padded([i not in told and bool(linked & view.pages[i].identifiers) for i in ids], rows),
+            "led": _padded([i in self._led_to(told) for i in ids], rows),
+            "recent": _padded(np.maximum(recency, 0.0), rows),
+            "late": _padded(recency < 0, rows),
+        }
+        kinds = _kinds_of([view.hits[i].kind for i in ids], ("email", "contract", "customer"))
+        columns |= {name: _padded(column, rows) for name, column in kinds.items()}  # pyright: ignore
+        columns["absent_title"] = columns["title"] * denied
+        unsaid = len(set(told) - set(cited))
+        columns |= self._one(rows, rows - 1, stop=1.0, stop_cited=len(cited) / 2, stop_said=float(unsaid))
+        return table(Kind.CITE, rows, columns)
+
+    def _one(self, rows: int, place: int, **values: float) -> dict[str, Row]:
+        columns = {name: np.zeros(rows) for name in values}
+        for name, value in values.items():
+            columns[name][place] = value
+        return columns
+
+    def _best(self, record_id: str, fits: Row) -> float:
+        return max((float(fit) for i, fit in zip(self.records, fits, strict=True) if i == record_id), default=0.0)
+
+    def _led_to(self, told: Sequence[str]) -> set[str]:
+        """Records that gave an identifier or name to the query that first found a record of the answer."""
+        numbers = {self.view.hits[i].found_by[0][0] for i in told}
+        queries = " ".join(self.view.searches[number - 1][1] for number in numbers if number > 1)
+        if not queries:
+            return set()
+        return {i for i, page in self.view.pages.items() if i not in told and any(lead in queries for lead, _, _ in page.leads)}
+
+
+def _sentence_columns(view: View, pages: Mapping[str, object], fit: Row) -> dict[str, Row]:
+    shown = [view.pages[i] for i in pages]
+    static = np.concatenate([page.static for page in shown])
+    counts = [len(page.sentences) for page in shown]
+    others = {i: frozenset[str]().union(*(p.identifiers for j, p in view.pages.items() if j != i)) for i in pages}
+
+    def spread(values: Sequence[float] | Row) -> Row:
+        return np.repeat(np.asarray(values, dtype=float), counts)
+
+    starts = np.cumsum([0, *counts[:-1]])
+    before, after = np.roll(fit, 1), np.roll(fit, -1)
+    before[starts] = 0.0
+    after[np.cumsum(counts) - 1] = 0.0
+    recency = spread([view.recency[i] for i in pages])
+    columns = {name: static[:, place] for place, name in enumerate(STATIC)}
+    return columns | {
+        "fit": fit,
+        "names": np.concatenate([page.bits for page in shown]) @ view.name_weights,
+        "before": before,
+        "after": after,
+        "record": spread([float(page.whole_bits @ view.weights) for page in shown]),
+        "title": spread([float(page.title_bits @ view.weights) for page in shown]),
+        "value_fit": fit * columns["value"],
+        "text_fit": fit * columns["text_asked"],
+        "recent": np.maximum(recency, 0.0),
+        "late": (recency < 0).astype(float),
+        "email": spread([view.hits[i].kind == "email" for i in pages]),
+        "linked": spread([bool(view.pages[i].identifiers & others[i]) for i in pages]),
+    }
+
+
+def _padded(values: Sequence[float] | Sequence[bool] | Row, rows: int) -> Row:
+    column = np.zeros(rows)
+    column[: len(values)] = values
+    return column
+
+
+def _top(fits: Row) -> float:
+    return float(fits.max()) if len(fits) else 0.0
