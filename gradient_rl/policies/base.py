@@ -28,13 +28,17 @@ class Reply(FrozenRecord):
     """As OpenAI's protocol names it: `tool_calls`, `stop`, `length`, `content_filter`."""
     raw: dict[str, Any] = Field(default_factory=dict)
     """The reply as the server gave it, for the trainers; empty for a scripted policy."""
+    message: dict[str, Any] | None = None
+    """The assistant message as it goes back into the conversation; None: made from the content and the calls."""
     usage: Usage = Usage()
 
     def as_message(self) -> Message:
         """The reply as an assistant message."""
+        if self.message is not None:
+            return dict(self.message)
         message: Message = {"role": "assistant", "content": self.content}
         if self.tool_calls:
-            message["tool_calls"] = [_wire_call(call) for call in self.tool_calls]
+            message["tool_calls"] = [wire_call(call) for call in self.tool_calls]
         return message
 
 
@@ -56,6 +60,7 @@ class Policy(Protocol):
 
         Raises:
             TransportError: the endpoint failed for good; the episode then has no reward.
+            MissingKeyError, ServiceError: no episode can be played, so the run ends.
         """
         ...
 
@@ -81,7 +86,8 @@ def question_in(messages: Sequence[Message]) -> str:
     return content.partition("\n\n")[2] or content
 
 
-def _wire_call(call: ToolCall) -> dict[str, Any]:
+def wire_call(call: ToolCall) -> dict[str, Any]:
+    """A tool call in OpenAI's form."""
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
 

@@ -7,17 +7,19 @@ import hashlib
 import platform
 import random
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from gradient_rl.environment.episode import Episode, Limits
 from gradient_rl.environment.prompt import opening_messages
 from gradient_rl.environment.search import BM25Index, SearchIndex
 from gradient_rl.environment.tools import TOOLS, Tool
 from gradient_rl.environment.workspace import Workspace
+from gradient_rl.errors import MissingKeyError, ServiceError
 from gradient_rl.policies.base import Message, Policy, Reply, TransportError
 from gradient_rl.rewards.behaviours import behaviours_of
 from gradient_rl.rewards.profile import RewardProfile, score
@@ -40,6 +42,8 @@ class Setting:
     tools: tuple[Tool, ...] = TOOLS
     digests: Digests = field(default_factory=Digests)
     run_id: str = ""
+    deadline_s: float | None = None
+    """Seconds that an episode may take; one that takes longer failed on the way and has no reward. None is no limit."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,18 @@ def child_seed(seed: int, step: int, task_id: str, sample: int) -> int:
 
 
 async def run_episode(job: Job, setting: Setting) -> Trajectory:
-    """Play one episode to its end and score it. Cancellation passes through; everything else becomes a trajectory."""
+    """Play one episode to its end and score it. Cancellation passes through; all but what follows becomes a trajectory.
+
+    Raises:
+        MissingKeyError, ServiceError: the policy's endpoint refuses every episode.
+    """
     question = job.task.for_policy()
     episode = Episode(question, setting.workspace, setting.index, setting.limits, setting.tools)
     messages = opening_messages(question, setting.limits)
     seed = child_seed(job.seed, job.step, job.task.id, job.sample)
     started, started_at = time.perf_counter(), datetime.now(UTC).isoformat(timespec="milliseconds")
-    error = await _play(job.policy, episode, messages, random.Random(seed))
+    choices: list[dict[str, Any]] = []
+    error = await _play_in_time(setting.deadline_s, episode, _play(job.policy, episode, messages, choices, random.Random(seed)))
     trajectory = Trajectory(
         run_id=setting.run_id,
         step=job.step,
@@ -106,6 +115,7 @@ async def run_episode(job: Job, setting: Setting) -> Trajectory:
         question=job.task.question,
         messages=tuple(messages),
         tools=episode.tools,
+        choices=tuple(choices) if any(choices) else (),
         steps=tuple(episode.steps),
         answer=episode.answer,
         sources=episode.sources,
@@ -144,6 +154,9 @@ async def run_many(jobs: Iterable[Job], setting: Setting, concurrency: int = 1) 
     """Play episodes, at most `concurrency` at a time, and yield each as it ends.
 
     With a concurrency of 1 they end in the order of the jobs.
+
+    Raises:
+        MissingKeyError, ServiceError: as `run_episode`, once the episodes that ended with that one have been yielded.
     """
     waiting = iter(jobs)
     running: set[asyncio.Task[Trajectory]] = set()
@@ -154,23 +167,44 @@ async def run_many(jobs: Iterable[Job], setting: Setting, concurrency: int = 1) 
             if not running:
                 return
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for finished in done:
+            for finished in sorted(done, key=_failed):
                 yield finished.result()
     finally:
         for task in running:
             task.cancel()
+        # Awaited, so that each closes its connection while the loop still runs and no error is left unread.
+        await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _play(policy: Policy, episode: Episode, messages: list[Message], rng: random.Random) -> str | None:
+def _failed(task: asyncio.Task[Trajectory]) -> bool:
+    return task.cancelled() or task.exception() is not None
+
+
+async def _play_in_time(deadline_s: float | None, episode: Episode, play: Awaitable[str | None]) -> str | None:
+    """Await the play; its error, or that it did not end in time."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await play
+    except TimeoutError:
+        episode.stop(StopReason.TRANSPORT_ERROR)
+        return f"no end within {deadline_s:g} s"
+
+
+async def _play(
+    policy: Policy, episode: Episode, messages: list[Message], choices: list[dict[str, Any]], rng: random.Random
+) -> str | None:
     """Let the policy act until the episode is over; the error's text if the infrastructure failed."""
     try:
         while episode.stop_reason is None:
             reply = await policy.act(messages, episode.tools, rng)
             messages.append(reply.as_message())
+            choices.append(reply.raw)
             messages.extend(take_reply(reply, episode))
     except TransportError as error:
         episode.stop(StopReason.TRANSPORT_ERROR)
         return f"{error}"[:MAX_ERROR_CHARS]
+    except (MissingKeyError, ServiceError):
+        raise
     except Exception as error:  # noqa: BLE001 - a fault in a policy or tool ends its episode, not the run, and is no reward
         episode.stop(StopReason.ENVIRONMENT_ERROR)
         return f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]

@@ -144,6 +144,9 @@ class Trajectory(FrozenRecord):
     """The conversation in OpenAI's chat form."""
     tools: tuple[dict[str, Any], ...]
     """The tool schemas that the policy was shown."""
+    choices: tuple[dict[str, Any], ...] = ()
+    """The replies as the server gave them, with token ids and log-probabilities where it gives them: one for each
+    assistant message, an empty one where the server gave none. No entry at all for a policy without a server."""
     steps: tuple[Step, ...]
     answer: str | None = None
     sources: tuple[str, ...] = ()

@@ -4,9 +4,11 @@ import asyncio
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from gradient_rl.errors import MissingKeyError, ServiceError
 from gradient_rl.policies.base import Message, Reply, TransportError
 from gradient_rl.policies.heuristic import HeuristicPolicy
 from gradient_rl.policies.weak import WeakPolicy
@@ -198,3 +200,49 @@ def test_a_tool_call_has_an_id_that_its_answer_names(tiny_setting: Setting) -> N
     assert asked == answered
     assert len(set(asked)) == len(asked)
     assert ToolCall(tool="x", arguments={}).id == ""
+
+
+@pytest.mark.parametrize("refusal", [MissingKeyError("the key was refused"), ServiceError("no such model")])
+def test_an_endpoint_that_refuses_every_episode_ends_the_run(tiny_setting: Setting, refusal: Exception) -> None:
+    with pytest.raises(type(refusal), match=str(refusal)):
+        play(tiny_setting, calls(SEARCH), refusal)
+
+
+def test_episodes_that_ended_with_the_refused_one_are_yielded_first(tiny_setting: Setting) -> None:
+    taken: list[int] = []
+
+    async def play_both() -> None:
+        policies = [Playing(ServiceError("no such model")), Playing(calls(SUBMIT))]
+        jobs = [Job(policy, NOTICE_TASK, seed=0, sample=n) for n, policy in enumerate(policies)]
+        async for trajectory in run_many(jobs, tiny_setting, concurrency=2):
+            taken.append(trajectory.sample)  # noqa: PERF401 - what was taken before the error is what counts
+
+    with pytest.raises(ServiceError):
+        asyncio.run(play_both())
+    assert taken == [1]
+
+
+def test_an_episode_beyond_its_deadline_failed_on_the_way(tiny_setting: Setting) -> None:
+    class Slow(Playing):
+        async def act(self, messages: Sequence[Message], tools: Sequence[Message], rng: random.Random) -> Reply:
+            await asyncio.sleep(0 if self._replies else 60)
+            return self._replies.pop(0)
+
+    setting = replace(tiny_setting, deadline_s=0.05)
+    played = asyncio.run(run_episode(Job(Slow(calls(SEARCH)), NOTICE_TASK, seed=0), setting))
+
+    assert (played.stop_reason, played.error) == (StopReason.TRANSPORT_ERROR, "no end within 0.05 s")
+    assert (played.reward, played.calls) == (None, 1)
+
+
+def test_a_timeout_of_the_policys_own_is_not_the_deadline(tiny_setting: Setting) -> None:
+    played = play(replace(tiny_setting, deadline_s=60.0), TimeoutError("mine"))
+
+    assert (played.stop_reason, played.error) == (StopReason.ENVIRONMENT_ERROR, "TimeoutError: mine")
+
+
+def test_the_servers_choices_are_kept_for_each_message(tiny_setting: Setting) -> None:
+    first = calls(SEARCH).model_copy(update={"raw": {"index": 0}})
+
+    assert play(tiny_setting, first, calls(SUBMIT)).choices == ({"index": 0}, {})
+    assert play(tiny_setting, calls(SUBMIT)).choices == ()
