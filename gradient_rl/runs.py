@@ -105,28 +105,30 @@ class Journal:
             self.close()
             raise
 
-    def append(self, record: Mapping[str, object]) -> None:
-        """Write one record. It is on the disk when this returns, and not in the file when this raises.
+    def append(self, *records: Mapping[str, object]) -> None:
+        """Write records. All are on the disk when this returns, and none in the file when this raises.
 
         A failed write closes the journal; opening it again tells what the disk holds.
 
         Raises:
-            DataError: its key is there already, or it is no JSON.
+            DataError: a key is there already, or a record is no JSON.
             ArtifactError: the file system refuses.
         """
-        key = self._new_key(record, f"{self.path}, new record")
-        line = json_line(record)
+        keys = [self._new_key(record, f"{self.path}, new record") for record in records]
+        if len(set(keys)) < len(keys):
+            raise DataError(f"{self.path}, new records: two of them have the same key")
+        lines = b"".join(json_line(record) for record in records)
         with _told(self.path, "written"):
             try:
-                _write_all(self._fd, line)
+                _write_all(self._fd, lines)
                 os.fsync(self._fd)
             except BaseException:
                 with suppress(OSError):
                     os.ftruncate(self._fd, self._end)
                 self.close()
                 raise
-        self._end += len(line)
-        self.keys.add(key)
+        self._end += len(lines)
+        self.keys.update(keys)
 
     def close(self) -> None:
         """Close the file. There is nothing to flush."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from gradient_rl.cli.interrupt import stopping_on_interrupt
+from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
 from gradient_rl.cli.terminal import (
     INTERRUPTED,
     ArtifactsOption,
@@ -139,7 +138,7 @@ def _play(plan: Plan, artifacts: Path, resume: bool) -> Evaluation:
     from gradient_rl.runs import hold_folder, json_line
 
     started, stop = time.perf_counter(), Stop()
-    with hold_folder(artifacts), stopping_on_interrupt(lambda: _ask_to_stop(stop.request, GRACE_S)):
+    with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
         plan = prepare_folder(plan, artifacts, resume=resume)
         with _progress(plan.episodes, [player.name for player in plan.lineup.players]) as listen:
             played = play(plan, artifacts, stop, listen, _warn)
@@ -233,12 +232,6 @@ def _interrupted(saved: int, episodes: int) -> typer.Exit:
     command = shlex.join(["gradient-eval", *arguments, "--resume"])
     print(f"interrupted; {saved} of {episodes} episodes are saved. Go on with: {command}", file=sys.stderr)
     return typer.Exit(INTERRUPTED)
-
-
-def _ask_to_stop(request: Callable[[], None], grace_s: float) -> None:
-    # Straight to the descriptor: a signal may come while a buffered stream is being written.
-    os.write(2, f"\nstopping: episodes in flight have {grace_s:g} s to end; press Ctrl-C again to stop at once\n".encode())
-    request()
 
 
 @contextmanager

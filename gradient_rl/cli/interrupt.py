@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,3 +22,10 @@ def stopping_on_interrupt(stop: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def ask_to_stop(request: Callable[[], None], grace_s: float) -> None:
+    """Pass the request on, and say what happens next."""
+    # Straight to the descriptor: a signal may come while a buffered stream is being written.
+    os.write(2, f"\nstopping: episodes in flight have {grace_s:g} s to end; press Ctrl-C again to stop at once\n".encode())
+    request()

@@ -43,14 +43,14 @@ def read_trajectories(path: Path, on_damage: OnDamage = raise_damage) -> Iterato
         yield number, trajectory
 
 
-def write_trajectory(journal: Journal, trajectory: Trajectory) -> None:
-    """Append a trajectory; it is on the disk when this returns.
+def write_trajectories(journal: Journal, *trajectories: Trajectory) -> None:
+    """Append trajectories; they are on the disk when this returns.
 
     Raises:
-        DataError: it is there already.
+        DataError: one is there already.
         ArtifactError: the file system refuses.
     """
-    journal.append(trajectory.model_dump(mode="json"))
+    journal.append(*(trajectory.model_dump(mode="json") for trajectory in trajectories))
 
 
 def attempts_made(journal: Journal) -> dict[tuple[str, int], int]:

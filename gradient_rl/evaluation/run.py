@@ -20,7 +20,7 @@ from gradient_rl.environment.workspace import HELDOUT_FILE, TRAIN_FILE, TaskFile
 from gradient_rl.errors import DataError, NothingToReadError, UsageError
 from gradient_rl.evaluation.lineup import DEFAULT_BASELINE, Lineup, line_up
 from gradient_rl.evaluation.metrics import Outcome, measure
-from gradient_rl.evaluation.records import KEY, OnDamage, attempts_made, read_trajectories, write_trajectory
+from gradient_rl.evaluation.records import KEY, OnDamage, attempts_made, read_trajectories, write_trajectories
 from gradient_rl.policies.catalog import CATALOG, Entry, Player, player_name
 from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import Job, Setting, run_many, setting_for, versions
@@ -256,7 +256,7 @@ class Book:
 
     def add(self, trajectory: Trajectory) -> Outcome:
         """Write a trajectory and measure it."""
-        write_trajectory(self._journal, trajectory)
+        write_trajectories(self._journal, trajectory)
         self.outcomes.append(self._measured(trajectory))
         return self.outcomes[-1]
 

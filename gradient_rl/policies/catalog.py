@@ -14,6 +14,7 @@ from pathlib import Path
 from gradient_rl.errors import UsageError
 from gradient_rl.policies.base import Policy
 from gradient_rl.policies.heuristic import HeuristicPolicy
+from gradient_rl.policies.linear import LinearPolicy, from_names, read_checkpoint
 from gradient_rl.policies.weak import WeakPolicy
 
 LATEST = "latest"
@@ -65,9 +66,22 @@ class Entry:
     """Whether it needs a network or costs money; such a policy plays only when it is named."""
 
 
+def linear_checkpoints(folder: Path) -> Sequence[Checkpoint]:
+    """The saved states of the linear policy, by step."""
+    found = [(re.fullmatch(r"linear-(\d{6,})\.json", path.name), path) for path in folder.glob("linear-*.json")]
+    return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
+
+
+def _linear(temperature: float, checkpoint: Checkpoint | None) -> LinearPolicy:
+    if checkpoint is None or checkpoint.path is None:
+        raise UsageError(f"policy '{LinearPolicy.name}' is played from a checkpoint; run gradient-train first")
+    return LinearPolicy(from_names(read_checkpoint(checkpoint.path)["weights"]), temperature)
+
+
 CATALOG: tuple[Entry, ...] = (
     Entry("weak", lambda temperature, _: WeakPolicy(temperature)),
     Entry("heuristic", lambda temperature, _: HeuristicPolicy(temperature)),
+    Entry("linear", _linear, learned=True, saved=linear_checkpoints),
 )
 
 

@@ -32,7 +32,9 @@ type Row = np.ndarray[Any, np.dtype[np.float64]]
 """Numbers of shape (n,) or (n, m)."""
 
 MAX_LEADS = 3
-_CHANGE = re.compile(r"\b(?:now|new|instead|amend\w*|chang\w*|vari\w*|revis\w*|replac\w*|from \d|with effect|agreed|confirm\w*)\b", re.I)
+_CHANGE = re.compile(
+    r"\b(?:now|new|instead|amend\w*|chang\w*|vari\w*|revis\w*|replac\w*|from \d|with effect|agreed|confirm\w*)\b", re.I
+)
 _PAST = re.compile(r"\b(?:was|were|until|previous\w*|former\w*|old|draft|propos\w*|plan\w*|forecast|estimate\w*|would)\b", re.I)
 _NEGATION = re.compile(r"\b(?:not|no|never|none|except\w*|exclud\w*|without|only|unless|nor|neither)\b", re.I)
 

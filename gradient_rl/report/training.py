@@ -1,0 +1,126 @@
+"""A training run as text for a terminal, from its saved metrics only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gradient_rl.schema.training import Played, StepMetrics, Training
+
+CURVE_WIDTH = 40
+SHOWN_STEPS = 12
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_PART_TITLES = {"correctness": "correct", "citation_quality": "citation F1", "efficiency": "efficient"}
+
+
+def curve(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
+    """Values as a line of blocks, from 0 to their maximum; more values than `width` are averaged into it."""
+    if not values:
+        return ""
+    bins = min(width, len(values))
+    edges = [round(i * len(values) / bins) for i in range(bins + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    top = max(means) or 1.0
+    return "".join(_BLOCKS[min(7, int(8 * max(0.0, mean) / top))] for mean in means)
+
+
+def step_table(steps: Sequence[StepMetrics]) -> Table:
+    """A row a step: its reward and parts, the groups that taught something, calls, the validation, seconds."""
+    parts = list(dict.fromkeys(name for m in steps for p in (m.train, m.validation) if p for name in p.parts))
+    titles = ["step", "reward", *(_PART_TITLES.get(name, name) for name in parts), "groups used", "calls", "validation", "s"]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for metrics in steps:
+        train = metrics.train
+        shown = [_number(train.reward if train else None)]
+        shown += [_number(train.parts.get(name) if train else None) for name in parts]
+        used = f"{metrics.used}/{metrics.groups}" if metrics.groups else ""
+        calls = f"{train.calls:.1f}" if train else ""
+        validation = _number(metrics.validation.reward if metrics.validation else None)
+        table.add_row(str(metrics.step), *shown, used, calls, validation, f"{sum(metrics.seconds.values()):.1f}")
+    return table
+
+
+def live_view(steps: Sequence[StepMetrics], max_steps: int, episodes: int, per_step: int, seconds: float) -> RenderableType:
+    """What is shown while it trains: the curve of the reward, the newest steps, how far the present one is."""
+    rewards = rewards_of(steps)
+    head = Text.assemble(("reward ", "bold"), curve(rewards), f" {rewards[-1]:.3f}" if rewards else " no step yet")
+    done = steps[-1].step if steps else 0
+    foot = f"step {min(done + 1, max_steps)} of {max_steps}, {episodes} of {per_step} episodes, {seconds:.0f} s"
+    return Group(head, step_table(steps[-SHOWN_STEPS:]), Text(foot, style="dim"))
+
+
+def rewards_of(steps: Sequence[StepMetrics]) -> list[float]:
+    """Mean training reward of each step that has one."""
+    return [m.train.reward for m in steps if m.train and m.train.reward is not None and isfinite(m.train.reward)]
+
+
+def print_training(console: Console, training: Training, steps: Sequence[StepMetrics]) -> None:
+    """Print the curve, the validated steps, what was learned, and before against after."""
+    rewards = rewards_of(steps)
+    console.print(Text.assemble((f"{training.policy}", "bold"), f"  {training.steps} steps, {training.episodes} episodes"))
+    if rewards:
+        console.print(f"training reward {curve(rewards)} {rewards[0]:.3f} to {rewards[-1]:.3f}")
+    console.print(step_table([m for m in steps if m.validation or m.step == training.steps]))
+    if lost := _lost_groups(steps):
+        console.print(f"\nGroups that taught nothing: {lost}.")
+    if training.learned:
+        shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in training.learned.items())
+        console.print(f"Largest weights: {shown}.")
+    if training.before and training.after and training.steps:
+        console.print(_before_and_after(training.before, training.after))
+
+
+def print_dry_run(console: Console, steps: Sequence[StepMetrics]) -> None:
+    """Print what would have been sent for training, and how much of it could be trained on."""
+    total = {name: sum(m.learner.get(name, 0.0) for m in steps) for name in _PAYLOAD}
+    about = "about " if any(m.learner.get("payload_tokens_estimated") for m in steps) else ""
+    groups, trajectories, trainable, sampled, prompt, size = (int(value) for value in total.values())
+    console.print(
+        f"\nDry run: nothing was trained, nothing was sent. A trainer would get {groups} groups of {trajectories} trajectories, "
+        f"{about}{sampled:,} sampled and {prompt:,} prompt tokens, {size / 1e6:.2f} MB of JSON; {trainable} of the trajectories "
+        "hold token ids and can be trained on" + ("." if trainable else ": a scripted policy samples no tokens."),
+        soft_wrap=True,
+    )
+
+
+_PAYLOAD = (
+    "payload_groups",
+    "payload_trajectories",
+    "payload_trainable",
+    "payload_sampled_tokens",
+    "payload_prompt_tokens",
+    "payload_bytes",
+)
+
+
+def _before_and_after(before: Played, after: Played) -> Table:
+    parts = [name for name in after.parts if name in before.parts]
+    rows = [("reward", before.reward, after.reward)]
+    rows += [(_PART_TITLES.get(name, name), before.parts[name], after.parts[name]) for name in parts]
+    rows += [("calls", before.calls, after.calls), ("records opened", before.opened, after.opened)]
+    rows += [("records cited", before.cited, after.cited)]
+    table = Table(title=f"{after.episodes} validation episodes", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for title in ("", "before", "after"):
+        table.add_column(title, justify="right" if title else "left")
+    for name, first, last in rows:
+        table.add_row(name, _number(first), _number(last))
+    return table
+
+
+def _lost_groups(steps: Sequence[StepMetrics]) -> str:
+    reasons: dict[str, int] = {}
+    for metrics in steps:
+        for reason, count in metrics.dropped.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    total, lost = sum(m.groups for m in steps), sum(reasons.values())
+    return f"{lost} of {total}: " + ", ".join(f"{count} {reason}" for reason, count in reasons.items()) if lost else ""
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -1,0 +1,89 @@
+"""A training run as it is saved: one line of metrics a step, and the summary."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gradient_rl.schema.trajectory import Digests
+from gradient_rl.schema.workspace import FrozenRecord
+
+SCHEMA_VERSION = 1
+
+
+class Played(FrozenRecord):
+    """What a step's episodes measured; means over those with a reward, None where there is none."""
+
+    episodes: int
+    excluded: int
+    """Infrastructure failures, which have no reward."""
+    reward: float | None
+    parts: dict[str, float]
+    """Mean value of each reward part, in [0, 1]."""
+    malformed: float
+    """Share of the episodes."""
+    calls: float
+    """Tool calls of an episode."""
+    opened: float
+    """Records that an episode opened."""
+    cited: float
+    """Records that an episode cited."""
+    tokens: int
+    """Prompt and completion tokens of all episodes."""
+    cost_usd: float
+
+
+class StepMetrics(FrozenRecord):
+    """One training step; step 0 is the state before training."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    step: int = Field(ge=0)
+    train: Played | None = None
+    """The step's rollouts; None at step 0."""
+    validation: Played | None = None
+    """None where the step was not validated."""
+    spread: float | None = None
+    """Mean over the groups of largest minus smallest reward."""
+    groups: int = 0
+    used: int = 0
+    """Groups that were handed to the learner."""
+    dropped: dict[str, int] = Field(default_factory=dict)
+    """Groups that teach nothing, by the reason in words."""
+    learner: dict[str, float] = Field(default_factory=dict)
+    """What the learner measured: loss terms, entropy, ratios."""
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """By phase: rollout, update, validate."""
+    checkpoint: str | None = None
+    """Label of the state after the step."""
+
+
+class Training(FrozenRecord):
+    """The summary of a complete run, `train.json`."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    policy: str
+    dry_run: bool
+    config: dict[str, Any]
+    config_digest: str
+    """SHA-256 of the configuration, in hex."""
+    digests: Digests
+    versions: dict[str, str]
+    started_at: str
+    seconds: float
+    """Of the process that ended the run; an earlier one's, before `--resume`, are not in it."""
+    steps: int
+    episodes: int
+    excluded: int
+    before: Played | None
+    """On the validation tasks, before training."""
+    after: Played | None
+    """On the validation tasks, after it."""
+    best_step: int | None
+    """The step with the highest validation reward; the earliest of equals."""
+    latest: str | None
+    """Label of the last checkpoint."""
+    learned: dict[str, float] = Field(default_factory=dict)
+    """The largest weights by name, where the learner has weights that can be named."""

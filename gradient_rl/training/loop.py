@@ -1,0 +1,367 @@
+"""The training loop, one for all learners: sample tasks, roll out groups, score, learn, validate, save, go on.
+
+Everything durable is written in one order, so that a run killed anywhere goes on as if it had not been: trajectories as their
+groups end, then the learner's checkpoint, and last the step's line of metrics, whose presence says that the step is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import takewhile
+from math import fsum
+from pathlib import Path
+
+import gradient_rl
+from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
+from gradient_rl.errors import NothingToReadError
+from gradient_rl.evaluation.records import KEY, write_trajectories
+from gradient_rl.evaluation.run import Stop
+from gradient_rl.policies.base import Policy
+from gradient_rl.rewards.advantages import spread
+from gradient_rl.rollout.runner import Job, Setting, run_many, setting_for, versions
+from gradient_rl.runs import (
+    Journal,
+    RunIdentity,
+    archive_earlier_run,
+    digest,
+    json_line,
+    read_journal,
+    refuse_changed,
+    write_whole,
+)
+from gradient_rl.schema.task import Split, Task
+from gradient_rl.schema.training import Played, StepMetrics, Training
+from gradient_rl.schema.trajectory import Group, Trajectory
+from gradient_rl.training.config import TrainingConfig
+from gradient_rl.training.groups import sort_groups, tasks_of_step
+from gradient_rl.training.learner import Learner
+
+MANIFEST = "train.run.json"
+SUMMARY = "train.json"
+TRAJECTORIES = "train.trajectories.jsonl"
+METRICS = "train.metrics.jsonl"
+PAYLOAD = "train.payload.jsonl"
+CHECKPOINTS = "checkpoints"
+FILES = (SUMMARY, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
+METRICS_KEY = ("run_id", "step")
+_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints"})
+"""Fields that a resumed run may have anew: they decide how far and how fast it goes, and not what a step is."""
+
+type OnStep = Callable[[StepMetrics], None]
+type OnEpisode = Callable[[Trajectory], None]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told of a run's progress, once it is on the disk."""
+
+    step: OnStep = lambda metrics: None
+    episode: OnEpisode = lambda trajectory: None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done: the configuration with everything loaded and checked."""
+
+    config: TrainingConfig
+    dry_run: bool
+    train: tuple[Task, ...]
+    validation: tuple[Task, ...]
+    setting: Setting
+    identity: RunIdentity
+
+    @property
+    def episodes_per_step(self) -> int:
+        """Rollouts of one step."""
+        return self.config.tasks_per_step * self.config.group_size
+
+
+def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False) -> Plan:
+    """Load and check everything before anything is played or written. The held-out tasks are not read.
+
+    Raises:
+        UsageError: there are fewer training tasks than a step takes.
+        NothingToReadError, DataError: the data folder lacks what is needed, or is damaged.
+    """
+    file = load_tasks(data / TRAIN_FILE)
+    by_split = {split: tuple(t for t in file.tasks if t.split is split) for split in (Split.TRAIN, Split.VALIDATION)}
+    tasks_of_step(by_split[Split.TRAIN], 1, config.tasks_per_step, config.seed)
+    setting = setting_for(load_workspace(data), config.limits, config.reward, file.digest)
+    fields = {
+        "gradient_rl": gradient_rl.__version__,
+        "dry_run": dry_run,
+        **{f"config.{name}": _plain(value) for name, value in _fixed(config).items()},
+        "workspace": setting.digests.workspace,
+        "tasks": file.digest,
+    }
+    identity = RunIdentity(fields, datetime.now(UTC))
+    setting = replace(setting, run_id=identity.run_id)
+    return Plan(config, dry_run, by_split[Split.TRAIN], by_split[Split.VALIDATION], setting, identity)
+
+
+def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
+    """Move an earlier run's files to `runs/`, or take that run up. The caller holds the folder.
+
+    Raises:
+        NothingToReadError: there is no run to resume.
+        UsageError: the run to resume was another one; the field that differs is named.
+        ArtifactError: the file system refuses.
+    """
+    manifest = folder / MANIFEST
+    if not resume:
+        archive_earlier_run(folder, MANIFEST, FILES)
+        plan.identity.save(manifest)
+        return plan
+    if not manifest.exists():
+        raise NothingToReadError(f"{folder} holds no training run to resume; leave --resume out, or give another --artifacts")
+    earlier = RunIdentity.load(manifest)
+    refuse_changed(earlier, plan.identity)
+    return replace(plan, identity=earlier)
+
+
+def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: Listener | None = None) -> Training | None:
+    """Run what is left of the steps, and write `train.json`; None if it was asked to stop before the last.
+
+    Args:
+        plan: as `prepare_folder` gave it.
+        learner: at any state; it is set to the run's.
+        folder: the artifacts folder, held by the caller.
+        stop: ends the run early; what was played by then is on the disk.
+        listener: told of each episode and step; first of the steps that an earlier process did.
+
+    Raises:
+        GradientError: the learner, its service or the file system failed.
+    """
+    started = time.perf_counter()
+    with closing(Ledger(folder, plan.identity.run_id)) as ledger:
+        run = _Run(plan, learner, ledger, stop, listener or Listener())
+        if not asyncio.run(run.go()):
+            return None
+        summary = _summary(run, time.perf_counter() - started)
+    write_whole(folder / SUMMARY, json_line(summary.model_dump(mode="json")))
+    return summary
+
+
+class Ledger:
+    """The run's two journals, and what they held when they were opened."""
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        self._metrics = Journal(folder / METRICS, METRICS_KEY)
+        self._trajectories = Journal(folder / TRAJECTORIES, KEY)
+        self.steps = [StepMetrics.model_validate(record) for _, record in read_journal(folder / METRICS)]
+        """Metrics of the steps that are done, in order."""
+        self._left = _of_step(folder / TRAJECTORIES, run_id, self.steps[-1].step + 1 if self.steps else 0)
+
+    def played(self, step: int, split: Split) -> dict[tuple[str, int], Trajectory]:
+        """By task and sample, the last attempts of a step that was begun and not done."""
+        found = [t for t in self._left if t.step == step and t.split == split]
+        return {(t.task_id, t.sample): t for t in sorted(found, key=lambda t: t.attempt)}
+
+    def add(self, trajectories: Sequence[Trajectory]) -> None:
+        """Write episodes; they are on the disk when this returns."""
+        write_trajectories(self._trajectories, *trajectories)
+
+    def end_step(self, metrics: StepMetrics) -> None:
+        """Write that a step is done."""
+        self._metrics.append(metrics.model_dump(mode="json"))
+        self.steps.append(metrics)
+
+    def close(self) -> None:
+        """Close both files."""
+        self._metrics.close()
+        self._trajectories.close()
+
+
+@dataclass
+class _Run:
+    plan: Plan
+    learner: Learner
+    ledger: Ledger
+    stop: Stop
+    listener: Listener
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    async def go(self) -> bool:
+        """Do every step that is left; whether all are done."""
+        timeout = asyncio.timeout(None)
+        try:
+            async with timeout:
+                with self.stop.watching(timeout):
+                    return await self._steps()
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            return False
+        finally:
+            await self.learner.close()
+
+    async def _steps(self) -> bool:
+        for done in self.ledger.steps:
+            self.listener.step(done)
+        if self.ledger.steps:
+            await self.learner.restore(self.ledger.steps[-1].step)
+        for step in range(len(self.ledger.steps), self.plan.config.max_steps + 1):
+            metrics = None if self.stop.requested else await (self._step(step) if step else self._before())
+            if metrics is None:
+                return False
+            self.ledger.end_step(metrics)
+            await self.learner.retain(self._worth_keeping())
+            self.listener.step(metrics)
+        return True
+
+    async def _before(self) -> StepMetrics | None:
+        """Step 0: the state before training, validated."""
+        label = await self.learner.checkpoint(0)
+        return await self._validated(StepMetrics(run_id=self.plan.identity.run_id, step=0, checkpoint=label))
+
+    async def _step(self, step: int) -> StepMetrics | None:
+        config = self.plan.config
+        tasks = tasks_of_step(self.plan.train, step, config.tasks_per_step, config.seed)
+        groups = await self._rollout(step, tasks, config.group_size, self.learner.policy(config.temperature))
+        if groups is None:
+            return None
+        used, dropped = sort_groups(groups)
+        began = time.perf_counter()
+        learned = await self.learner.update(step, used)
+        label = await self.learner.checkpoint(step)
+        self.seconds["update"] += time.perf_counter() - began
+        return await self._validated(
+            StepMetrics(
+                run_id=self.plan.identity.run_id,
+                step=step,
+                train=played([t for group in groups for t in group.trajectories]),
+                spread=fsum(spread(group.rewards) for group in groups) / len(groups),
+                groups=len(groups),
+                used=len(used),
+                dropped=dict(dropped),
+                learner=dict(learned),
+                checkpoint=label,
+            )
+        )
+
+    async def _validated(self, metrics: StepMetrics) -> StepMetrics | None:
+        """The metrics with the validation, where one is due, and the seconds of the step."""
+        step, config = metrics.step, self.plan.config
+        validation = None
+        if self.plan.validation and (step % config.validate_every == 0 or step == config.max_steps):
+            groups = await self._rollout(step, self.plan.validation, config.validation_samples, self.learner.policy(0.0))
+            if groups is None:
+                return None
+            validation = played([t for group in groups for t in group.trajectories])
+        seconds = {phase: round(value, 4) for phase, value in self.seconds.items()}
+        self.seconds.clear()
+        return metrics.model_copy(update={"validation": validation, "seconds": seconds})
+
+    async def _rollout(self, step: int, tasks: Sequence[Task], samples: int, policy: Policy) -> list[Group] | None:
+        """Groups of the tasks, those of an earlier process among them; None if the run is to stop."""
+        split, began = tasks[0].split, time.perf_counter()
+        earlier = self.ledger.played(step, split)
+        there: dict[str, dict[int, Trajectory]] = {task.id: {} for task in tasks}
+        for (task_id, sample), trajectory in earlier.items():
+            if trajectory.reward and task_id in there:
+                there[task_id][sample] = trajectory
+        jobs = [
+            self._job(step, t, s, policy, earlier.get((t.id, s))) for t in tasks for s in range(samples) if s not in there[t.id]
+        ]
+        await self._play(jobs, there, samples)
+        self.seconds["validate" if split is Split.VALIDATION else "rollout"] += time.perf_counter() - began
+        if any(len(group) < samples for group in there.values()):
+            return None
+        ordered = {task_id: [group[s] for s in range(samples)] for task_id, group in there.items()}
+        return [Group(task_id=task_id, trajectories=tuple(group)) for task_id, group in ordered.items()]
+
+    def _job(self, step: int, task: Task, sample: int, policy: Policy, earlier: Trajectory | None) -> Job:
+        label = str(step if task.split is Split.VALIDATION else max(0, step - 1))
+        attempt = earlier.attempt + 1 if earlier else 0
+        return Job(policy, task, self.plan.config.seed, step, sample, attempt, self.learner.model, label)
+
+    async def _play(self, jobs: Iterable[Job], there: dict[str, dict[int, Trajectory]], samples: int) -> None:
+        """Play the jobs, and write each group when it is whole; what is over when the run stops is written as well."""
+        waiting = takewhile(lambda _: not self.stop.requested, jobs)
+        unwritten: dict[str, list[Trajectory]] = defaultdict(list)
+        try:
+            async for trajectory in run_many(waiting, self.plan.setting, self.plan.config.concurrency):
+                there[trajectory.task_id][trajectory.sample] = trajectory
+                unwritten[trajectory.task_id].append(trajectory)
+                self.listener.episode(trajectory)
+                if len(there[trajectory.task_id]) == samples:
+                    self.ledger.add(unwritten.pop(trajectory.task_id))
+        finally:
+            self.ledger.add([trajectory for group in unwritten.values() for trajectory in group])
+
+    def _worth_keeping(self) -> list[int]:
+        steps = [metrics.step for metrics in self.ledger.steps]
+        best = best_step(self.ledger.steps)
+        return [0, *([] if best is None else [best]), *steps[-self.plan.config.keep_checkpoints :]]
+
+
+def played(trajectories: Sequence[Trajectory]) -> Played:
+    """What episodes measured together."""
+    scored = [(trajectory, trajectory.reward) for trajectory in trajectories if trajectory.reward]
+    count = len(scored) or 1
+    values: dict[str, list[float]] = defaultdict(list)
+    for _, reward in scored:
+        for part in reward.parts:
+            values[part.name].append(part.value)
+    return Played(
+        episodes=len(trajectories),
+        excluded=len(trajectories) - len(scored),
+        reward=fsum(reward.total for _, reward in scored) / count if scored else None,
+        parts={name: fsum(found) / len(found) for name, found in values.items()},
+        malformed=sum("malformed" in trajectory.behaviours for trajectory, _ in scored) / count,
+        calls=sum(trajectory.calls for trajectory, _ in scored) / count,
+        opened=sum(len(trajectory.opened) for trajectory, _ in scored) / count,
+        cited=sum(len(set(trajectory.sources)) for trajectory, _ in scored) / count,
+        tokens=sum(trajectory.usage.tokens for trajectory in trajectories),
+        cost_usd=fsum(trajectory.usage.cost_usd for trajectory in trajectories),
+    )
+
+
+def best_step(steps: Iterable[StepMetrics]) -> int | None:
+    """The step with the highest validation reward, the earliest of equals; None without a validation."""
+    rewards = {m.step: m.validation.reward for m in steps if m.validation and m.validation.reward is not None}
+    return max(rewards, key=lambda step: (rewards[step], -step), default=None)
+
+
+def _of_step(path: Path, run_id: str, step: int) -> list[Trajectory]:
+    """Trajectories of a step that was begun; of those of earlier steps nothing is needed any more."""
+    return [Trajectory.model_validate(r) for _, r in read_journal(path) if r.get("step") == step and r.get("run_id") == run_id]
+
+
+def _summary(run: _Run, seconds: float) -> Training:
+    plan, steps = run.plan, run.ledger.steps
+    all_played = [p for metrics in steps for p in (metrics.train, metrics.validation) if p]
+    validated = [metrics.validation for metrics in steps if metrics.validation]
+    return Training(
+        run_id=plan.identity.run_id,
+        policy=run.learner.name,
+        dry_run=plan.dry_run,
+        config=plan.config.model_dump(mode="json"),
+        config_digest=digest(plan.config.model_dump(mode="json")),
+        digests=plan.setting.digests,
+        versions=versions(),
+        started_at=plan.identity.started_at.isoformat(timespec="seconds"),
+        seconds=round(seconds, 3),
+        steps=steps[-1].step,
+        episodes=sum(p.episodes for p in all_played),
+        excluded=sum(p.excluded for p in all_played),
+        before=validated[0] if validated else None,
+        after=validated[-1] if validated else None,
+        best_step=best_step(steps),
+        latest=steps[-1].checkpoint,
+        learned=dict(run.learner.learned()),
+    )
+
+
+def _fixed(config: TrainingConfig) -> dict[str, object]:
+    return {name: value for name, value in config.model_dump(mode="json").items() if name not in _MAY_CHANGE}
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    return value if isinstance(value, str | int | float | bool | None) else json_line(value).decode().strip()
