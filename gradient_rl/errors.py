@@ -2,6 +2,8 @@
 
 GradientError            1   the run failed
 ├── UsageError           2   an unknown task, policy, field or value
+├── GateError            3   a gate was not met
+├── GuardError           4   a guard, such as a budget, stopped the run
 ├── DataError           65   data that cannot be read or does not hold together
 ├── NothingToReadError  66   the file or folder is not there, or holds nothing
 ├── ServiceError        69   a model endpoint or training service failed
@@ -31,6 +33,12 @@ class GateError(GradientError):
     """A figure is not what a gate asks for."""
 
     exit_code: ClassVar[int] = 3
+
+
+class GuardError(GradientError):
+    """A guard stopped the run: a budget is spent."""
+
+    exit_code: ClassVar[int] = 4
 
 
 class DataError(GradientError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
+from gradient_rl.cli.remote import KEY_NAME, BaseUrlOption, KeyOption, PriceOption, find_access
 from gradient_rl.cli.terminal import (
     INTERRUPTED,
     ArtifactsOption,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from gradient_rl.evaluation.lineup import Lineup
     from gradient_rl.evaluation.metrics import Outcome
     from gradient_rl.evaluation.run import Listen, Plan, Request
+    from gradient_rl.policies.adapters import Access
+    from gradient_rl.policies.catalog import Entry
     from gradient_rl.schema.evaluation import Evaluation
     from gradient_rl.schema.task import Split
 
@@ -75,6 +78,9 @@ def evaluate(
     seed: SeedOption = 0,
     artifacts: ArtifactsOption = Path("artifacts"),
     data: DataOption = None,
+    base_url: BaseUrlOption = None,
+    api_key_env: KeyOption = KEY_NAME,
+    price_per_million: PriceOption = None,
     fail_under: Annotated[
         list[str] | None,
         typer.Option("--fail-under", metavar="[POLICY:]METRIC=X", help="Exit with 3 if a metric is below X; may be repeated."),
@@ -116,14 +122,46 @@ def evaluate(
             seed=seed,
             profile=parse_profile(profile) if profile else RewardProfile(),
         )
-        _run(request, data_dir(data), artifacts, fail_under or [], resume, as_json)
+        specs = [*(policy or ()), baseline or ""]
+        with _server_for(specs, artifacts, base_url) as url:
+            catalog = _catalog(find_access(url, api_key_env, price_per_million), specs)
+            _run(request, catalog, data_dir(data), artifacts, fail_under or [], resume, as_json)
 
 
-def _run(request: Request, data: Path, artifacts: Path, fail_under: Sequence[str], resume: bool, as_json: bool) -> None:
+@contextmanager
+def _server_for(specs: Sequence[str], artifacts: Path, base_url: str | None) -> Generator[str | None]:
+    """The base URL of remote policies: that of a server of our own where the adapter was trained by one."""
+    folder = artifacts / "checkpoints" / "embedded"
+    if base_url is not None or not folder.is_dir() or not any(spec.partition("@")[0] == "art" for spec in specs):
+        yield base_url
+        return
+    from gradient_rl.embedded.linear import LinearModel
+    from gradient_rl.embedded.server import serving
+
+    with serving(LinearModel(folder), folder=folder) as server:
+        yield server.base_url
+
+
+def _catalog(access: Access, specs: Sequence[str]) -> tuple[Entry, ...]:
+    from gradient_rl.policies.adapters import remote_entries
+    from gradient_rl.policies.catalog import CATALOG
+
+    return (*CATALOG, *remote_entries(access, specs))
+
+
+def _run(
+    request: Request,
+    catalog: Sequence[Entry],
+    data: Path,
+    artifacts: Path,
+    fail_under: Sequence[str],
+    resume: bool,
+    as_json: bool,
+) -> None:
     from gradient_rl.evaluation.metrics import metric_names
     from gradient_rl.evaluation.run import plan_evaluation
 
-    plan = plan_evaluation(request, data, artifacts)
+    plan = plan_evaluation(request, data, artifacts, catalog)
     gates = [_gate(text, plan.lineup, metric_names(request.profile, request.samples)) for text in fail_under]
     evaluation = _play(plan, artifacts, resume)
     _print(evaluation, as_json, _next_after_run(evaluation, artifacts))

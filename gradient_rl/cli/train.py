@@ -5,14 +5,25 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
+from gradient_rl.cli.remote import (
+    KEY_NAME,
+    BaseUrlOption,
+    KeyOption,
+    PriceOption,
+    confirm,
+    environment,
+    needed_key,
+    read_price,
+)
 from gradient_rl.cli.terminal import (
     INTERRUPTED,
     ArtifactsOption,
@@ -26,10 +37,22 @@ from gradient_rl.cli.terminal import (
 from gradient_rl.errors import GradientError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gradient_rl.policies.catalog import Entry
+    from gradient_rl.policies.endpoint import Price
     from gradient_rl.schema.training import StepMetrics, Training
+    from gradient_rl.schema.trajectory import Trajectory
     from gradient_rl.training.config import TrainingConfig
     from gradient_rl.training.learner import Learner
-    from gradient_rl.training.loop import Listener, Plan
+    from gradient_rl.training.loop import Budget, Listener, OnEpisode, OnStep, Plan
+
+    type Opening = Callable[[Plan, Path], AbstractContextManager[Learner]]
+
+ART = "art"
+EMBEDDED = "embedded"
+SERVERLESS_URL = "https://api.training.wandb.ai/v1"
+"""ART's own default; no environment variable changes it."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -49,6 +72,18 @@ def train(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE.toml", help="Any parameter; flags override it. docs/training.md.")
     ] = None,
+    base_model: Annotated[str | None, typer.Option("--base-model", metavar="NAME", help="art: the model to adapt.")] = None,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="serverless|embedded", help="art: the service, or a server on this machine.")
+    ] = "serverless",
+    base_url: BaseUrlOption = None,
+    api_key_env: KeyOption = KEY_NAME,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop at so many tokens.")] = None,
+    max_usd: Annotated[
+        float | None, typer.Option("--max-usd", metavar="X", min=0.0, help="Stop at this cost; needs --price-per-million.")
+    ] = None,
+    price_per_million: PriceOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the first paid call.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the artifacts folder.")] = False,
     artifacts: ArtifactsOption = Path("artifacts"),
     data: DataOption = None,
@@ -59,7 +94,8 @@ def train(
     """Train a policy on the training tasks, and see it get better: no key, no GPU, under a minute for the linear one.
 
     Writes train.metrics.jsonl (a line a step), train.trajectories.jsonl, checkpoints/ and, at the end, train.json.
-    Exit code 0: done; 1: episodes ended without a reward; 130: interrupted, --resume goes on.
+    Exit code 0: done; 1: episodes ended without a reward; 4: the budget is spent; 77: a key is missing or refused;
+    130: interrupted, --resume goes on.
     """
     with reported_errors(debug):
         from gradient_rl.training.config import load_config
@@ -71,22 +107,48 @@ def train(
             "group_size": group_size,
             "learning_rate": learning_rate,
             "seed": seed,
+            "base_model": base_model,
         }
-        _run(load_config(flags, config), data_dir(data), artifacts, dry_run, resume, wandb, as_json)
+        remote = Remote(backend, base_url, api_key_env, max_tokens, max_usd, price_per_million, yes)
+        _run(load_config(flags, config), remote, data_dir(data), artifacts, dry_run, resume, wandb, as_json)
 
 
-def _run(config: TrainingConfig, data: Path, artifacts: Path, dry_run: bool, resume: bool, wandb: bool, as_json: bool) -> None:
+@dataclass(frozen=True)
+class Remote:
+    """The options that only a remote learner reads."""
+
+    backend: str
+    base_url: str | None
+    api_key_env: str
+    max_tokens: int | None
+    max_usd: float | None
+    price_per_million: str | None
+    yes: bool
+
+
+def _run(
+    config: TrainingConfig,
+    remote: Remote,
+    data: Path,
+    artifacts: Path,
+    dry_run: bool,
+    resume: bool,
+    wandb: bool,
+    as_json: bool,
+) -> None:
     from gradient_rl.evaluation.run import GRACE_S, Stop
     from gradient_rl.runs import hold_folder
     from gradient_rl.training.loop import plan_training, prepare_folder
     from gradient_rl.training.loop import train as run_training
 
-    plan = plan_training(config, data, dry_run=dry_run)
-    learner = _learner(config, artifacts, dry_run)
+    opening = _opening(config, remote, dry_run)
+    plan = plan_training(config, data, dry_run=dry_run, budget=_budget(remote))
+    if config.policy == ART and not dry_run:
+        _tell_the_price(plan, remote)
     stop = Stop()
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
         plan = prepare_folder(plan, artifacts, resume=resume)
-        with _progress(plan, wandb) as (steps, listener):
+        with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb) as (steps, listener):
             training = run_training(plan, learner, artifacts, stop, listener)
     if training is None:
         raise _interrupted(steps)
@@ -94,32 +156,131 @@ def _run(config: TrainingConfig, data: Path, artifacts: Path, dry_run: bool, res
     _refuse_missing_rewards(training)
 
 
-def _learner(config: TrainingConfig, artifacts: Path, dry_run: bool) -> Learner:
+def _opening(config: TrainingConfig, remote: Remote, dry_run: bool) -> Opening:
+    """How the learner is opened once the folder is ready. What the options ask of it is checked now."""
     from gradient_rl.policies.catalog import CATALOG
-    from gradient_rl.training.dry_run import DryRunLearner
-    from gradient_rl.training.linear import LinearLearner
-    from gradient_rl.training.loop import CHECKPOINTS, PAYLOAD
 
     entries = {entry.name: entry for entry in CATALOG}
     if dry_run:
-        if config.policy not in entries:
-            raise UsageError(f"--policy {config.policy}: there is no such policy; --dry-run plays {', '.join(entries)}")
-        return DryRunLearner(entries[config.policy], artifacts / PAYLOAD)
-    if config.policy == LinearLearner.name:
-        return LinearLearner(config, artifacts / CHECKPOINTS)
+        return _opening_dry(entries, config.policy)
+    if config.policy == "linear":
+        return _open_linear
+    if config.policy == ART:
+        return _opening_art(remote)
     remedy = "add --dry-run to see what its episodes would be worth" if config.policy in entries else "name one of those"
-    raise UsageError(f"--policy {config.policy} cannot learn; what learns is {LinearLearner.name}; {remedy}")
+    raise UsageError(f"--policy {config.policy} cannot learn; what learns is linear and {ART}; {remedy}")
+
+
+def _opening_dry(entries: Mapping[str, Entry], policy: str) -> Opening:
+    """A dry run of `art` has no model to ask, so the heuristic policy stands in."""
+    if policy not in entries and policy != ART:
+        raise UsageError(f"--policy {policy}: there is no such policy; --dry-run plays {', '.join(entries)}, {ART}")
+
+    @contextmanager
+    def open_dry(plan: Plan, artifacts: Path) -> Generator[Learner]:
+        from gradient_rl.training.dry_run import DryRunLearner
+        from gradient_rl.training.loop import PAYLOAD
+
+        yield DryRunLearner(entries.get(policy, entries["heuristic"]), artifacts / PAYLOAD)
+
+    return open_dry
 
 
 @contextmanager
-def _progress(plan: Plan, wandb: bool) -> Generator[tuple[list[StepMetrics], Listener]]:
+def _open_linear(plan: Plan, artifacts: Path) -> Generator[Learner]:
+    from gradient_rl.training.linear import LinearLearner
+    from gradient_rl.training.loop import CHECKPOINTS
+
+    yield LinearLearner(plan.config, artifacts / CHECKPOINTS)
+
+
+def _opening_art(remote: Remote) -> Opening:
+    if remote.backend == "embedded":
+        return _opening_embedded(remote)
+    if remote.backend != "serverless":
+        raise UsageError(f"--backend {remote.backend}: there is no such backend; there are serverless, embedded")
+    url = remote.base_url or SERVERLESS_URL
+    key, price = needed_key(environment(), remote.api_key_env, url), read_price(remote.price_per_million)
+
+    @contextmanager
+    def open_art(plan: Plan, artifacts: Path) -> Generator[Learner]:
+        yield _art_learner(plan, artifacts, url, key, price)
+
+    return open_art
+
+
+def _opening_embedded(remote: Remote) -> Opening:
+    if remote.base_url is not None:
+        raise UsageError("--base-url does not go with --backend embedded, which starts its own server; leave one of them out")
+
+    @contextmanager
+    def open_embedded(plan: Plan, artifacts: Path) -> Generator[Learner]:
+        from gradient_rl.embedded.linear import LinearModel
+        from gradient_rl.embedded.server import serving
+
+        folder = artifacts / "checkpoints" / EMBEDDED
+        folder.mkdir(parents=True, exist_ok=True)
+        with serving(LinearModel(folder), folder=folder) as server:
+            yield _art_learner(plan, artifacts, server.base_url, "local", read_price(remote.price_per_million))
+
+    return open_embedded
+
+
+def _art_learner(plan: Plan, artifacts: Path, url: str, key: str, price: Price | None) -> Learner:
+    from gradient_rl.training.art import ArtLearner, Service
+    from gradient_rl.training.loop import CHECKPOINTS
+
+    service = Service(url, key, run_name=f"gradient-{plan.identity.label}", price_per_million=price)
+    return ArtLearner(plan.config, service, artifacts / CHECKPOINTS)
+
+
+def _budget(remote: Remote) -> Budget:
+    from gradient_rl.training.loop import Budget
+
+    if remote.max_usd is not None and remote.price_per_million is None:
+        raise UsageError("--max-usd needs --price-per-million, for no price list travels with this project; add it")
+    return Budget(remote.max_tokens, remote.max_usd)
+
+
+def _tell_the_price(plan: Plan, remote: Remote) -> None:
+    """Print what a run would send and what of it is billed, before the first call, and ask on a terminal."""
+    from gradient_rl.training.estimate import estimate
+
+    print(estimate(plan, read_price(remote.price_per_million)), file=sys.stderr)
+    if remote.backend == "embedded":
+        print("It all happens on this machine; nothing is billed.", file=sys.stderr)
+        return
+    print(
+        "Billed by the service: these tokens at its inference price, and its training. See https://wandb.ai/site/pricing",
+        file=sys.stderr,
+    )
+    confirm(remote.yes)
+
+
+@contextmanager
+def _listening(plan: Plan, artifacts: Path, wandb: bool) -> Generator[tuple[list[StepMetrics], Listener]]:
     """The steps as they end, and who listens: a live view on stderr if that is a terminal, Weights & Biases if asked for."""
     from gradient_rl.training.loop import Listener
 
     steps: list[StepMetrics] = []
-    if not sys.stderr.isatty():
-        yield steps, Listener(step=steps.append)
-        return
+    listeners: list[OnStep] = [steps.append]
+    with ExitStack() as stack:
+        if wandb:
+            from gradient_rl.training.tracking import KEY, tracked
+
+            listeners.append(stack.enter_context(tracked(plan, artifacts, environment().get(KEY, ""))))
+        on_episode = stack.enter_context(_live(plan, steps, listeners)) if sys.stderr.isatty() else None
+
+        def on_step(metrics: StepMetrics) -> None:
+            for listen in listeners:
+                listen(metrics)
+
+        yield steps, Listener(on_step, on_episode) if on_episode else Listener(on_step)
+
+
+@contextmanager
+def _live(plan: Plan, steps: list[StepMetrics], listeners: list[OnStep]) -> Generator[OnEpisode]:
+    """A view of the run on stderr, drawn anew a few times a second."""
     from rich.console import Console
     from rich.live import Live
 
@@ -127,21 +288,20 @@ def _progress(plan: Plan, wandb: bool) -> Generator[tuple[list[StepMetrics], Lis
 
     started, count = time.perf_counter(), 0
 
-    def view() -> object:
+    def view() -> RenderableType:
         return live_view(steps, plan.config.max_steps, count, plan.episodes_per_step, time.perf_counter() - started)
 
+    def on_step(_: StepMetrics) -> None:
+        nonlocal count
+        count = 0
+
+    def on_episode(trajectory: Trajectory) -> None:
+        nonlocal count
+        count += trajectory.split == "train"
+
+    listeners.append(on_step)
     with Live(get_renderable=view, console=Console(stderr=True), transient=True, refresh_per_second=4):
-
-        def on_step(metrics: StepMetrics) -> None:
-            nonlocal count
-            count = 0
-            steps.append(metrics)
-
-        def on_episode(_: object) -> None:
-            nonlocal count
-            count += 1
-
-        yield steps, Listener(step=on_step, episode=on_episode)
+        yield on_episode
 
 
 def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_json: bool) -> None:

@@ -122,10 +122,11 @@ def find_player(spec: str, checkpoints: Path, temperature: float = 0.0, catalog:
     Raises:
         UsageError: there is no such policy or checkpoint; what exists is listed.
     """
-    name, at, label = spec.strip().partition("@")
-    entry = next((entry for entry in catalog if entry.name == name), None)
+    known = {entry.name: entry for entry in catalog}
+    name, at, label = (spec, "", "") if spec in known else spec.strip().partition("@")
+    entry = known.get(name)
     if entry is None:
-        raise UsageError(f"there is no policy '{name}'; the policies are {', '.join(e.name for e in catalog)}")
+        raise UsageError(f"there is no policy '{name}'; the policies are {', '.join(known)}")
     if entry.learned:
         checkpoint, base = _find_checkpoint(entry, label or LATEST, checkpoints)
         return Player(entry.make(temperature, checkpoint), checkpoint, base)

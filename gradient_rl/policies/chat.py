@@ -36,6 +36,7 @@ class ChatPolicy:
         sleep: waits between two attempts, in seconds.
         jitter: draws those waits. Not the episode's generator: a fault must not change what a policy samples later.
         clock: seconds since the epoch.
+        name: under which its trajectories are saved; `chat:MODEL` if left out.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class ChatPolicy:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: random.Random | None = None,
         clock: Callable[[], float] = time.time,
+        name: str | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._name = name or f"chat:{endpoint.model}"
         self._temperature = temperature
         self._open_client = open_client
         self._extra = dict(extra or {})
@@ -59,8 +62,8 @@ class ChatPolicy:
 
     @property
     def name(self) -> str:
-        """`chat:MODEL`."""
-        return f"chat:{self._endpoint.model}"
+        """See `Policy.name`."""
+        return self._name
 
     async def act(self, messages: Sequence[Message], tools: Sequence[Message], rng: random.Random) -> Reply:
         """Ask the model what to do next.

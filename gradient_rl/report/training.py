@@ -72,7 +72,7 @@ def print_training(console: Console, training: Training, steps: Sequence[StepMet
     if training.learned:
         shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in training.learned.items())
         console.print(f"Largest weights: {shown}.")
-    if training.before and training.after and training.steps:
+    if training.before and training.after and not training.dry_run:
         console.print(_before_and_after(training.before, training.after))
 
 
@@ -82,9 +82,9 @@ def print_dry_run(console: Console, steps: Sequence[StepMetrics]) -> None:
     about = "about " if any(m.learner.get("payload_tokens_estimated") for m in steps) else ""
     groups, trajectories, trainable, sampled, prompt, size = (int(value) for value in total.values())
     console.print(
-        f"\nDry run: nothing was trained, nothing was sent. A trainer would get {groups} groups of {trajectories} trajectories, "
-        f"{about}{sampled:,} sampled and {prompt:,} prompt tokens, {size / 1e6:.2f} MB of JSON; {trainable} of the trajectories "
-        "hold token ids and can be trained on" + ("." if trainable else ": a scripted policy samples no tokens."),
+        f"\nDry run: nothing was trained, nothing was sent. ART would get {groups} groups with {trajectories} trajectories: "
+        f"{about}{sampled:,} sampled and {prompt:,} prompt tokens, {size / 1e6:.2f} MB of JSON. {trainable} of them hold "
+        "token ids and can be trained on" + ("." if trainable else ": a scripted policy samples no tokens."),
         soft_wrap=True,
     )
 

@@ -87,3 +87,27 @@ class Training(FrozenRecord):
     """Label of the last checkpoint."""
     learned: dict[str, float] = Field(default_factory=dict)
     """The largest weights by name, where the learner has weights that can be named."""
+
+
+class ArtState(FrozenRecord):
+    """The state of a step that ART trained: where its adapter is. It holds no key."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    step: int
+    """Step of this run."""
+    server_step: int
+    """The service's own count, which an empty step does not raise."""
+    inference_name: str
+    base_model: str
+    run_name: str
+    base_url: str
+
+
+class Submission(FrozenRecord):
+    """A training job that is about to be sent."""
+
+    step: int
+    server_step: int
+    """The service's step before it."""
+    submitted_at: float
+    """Seconds since the epoch."""

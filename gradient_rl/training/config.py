@@ -54,6 +54,8 @@ class TrainingConfig(FrozenRecord):
     """`linear`: reward units for each nat of a decision's entropy, against early certainty."""
     base_model: str = BASE_MODEL
     """`art`: the model that the adapter is trained on."""
+    project: str = Field(default="gradient", pattern=r"^[A-Za-z0-9._-]{1,80}$")
+    """`art`: the project on the service that the adapter belongs to."""
     max_completion_tokens: int = Field(default=1024, ge=16)
     """`art`: tokens of one reply."""
     kl_penalty: float = Field(default=0.0, ge=0.0)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import gradient_rl
 from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
-from gradient_rl.errors import NothingToReadError
+from gradient_rl.errors import GuardError, NothingToReadError
 from gradient_rl.evaluation.records import KEY, write_trajectories
 from gradient_rl.evaluation.run import Stop
 from gradient_rl.policies.base import Policy
@@ -37,7 +37,7 @@ from gradient_rl.runs import (
 )
 from gradient_rl.schema.task import Split, Task
 from gradient_rl.schema.training import Played, StepMetrics, Training
-from gradient_rl.schema.trajectory import Group, Trajectory
+from gradient_rl.schema.trajectory import Group, Trajectory, Usage
 from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.groups import sort_groups, tasks_of_step
 from gradient_rl.training.learner import Learner
@@ -66,6 +66,23 @@ class Listener:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a run may spend before no further episode begins; None is no limit. What is in flight still ends."""
+
+    max_tokens: int | None = None
+    """Prompt and completion tokens of all episodes, those before a resume among them."""
+    max_usd: float | None = None
+
+    def refuse(self, tokens: int, cost_usd: float) -> str | None:
+        """Which limit is met, as a sentence; None while there is something left."""
+        if self.max_tokens is not None and tokens >= self.max_tokens:
+            return f"--max-tokens {self.max_tokens} is spent: {tokens} tokens so far"
+        if self.max_usd is not None and cost_usd >= self.max_usd:
+            return f"--max-usd {self.max_usd:g} is spent: {cost_usd:.2f} USD so far"
+        return None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What will be done: the configuration with everything loaded and checked."""
 
@@ -75,6 +92,7 @@ class Plan:
     validation: tuple[Task, ...]
     setting: Setting
     identity: RunIdentity
+    budget: Budget = Budget()
 
     @property
     def episodes_per_step(self) -> int:
@@ -82,7 +100,7 @@ class Plan:
         return self.config.tasks_per_step * self.config.group_size
 
 
-def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False) -> Plan:
+def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False, budget: Budget | None = None) -> Plan:
     """Load and check everything before anything is played or written. The held-out tasks are not read.
 
     Raises:
@@ -102,7 +120,7 @@ def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False) 
     }
     identity = RunIdentity(fields, datetime.now(UTC))
     setting = replace(setting, run_id=identity.run_id)
-    return Plan(config, dry_run, by_split[Split.TRAIN], by_split[Split.VALIDATION], setting, identity)
+    return Plan(config, dry_run, by_split[Split.TRAIN], by_split[Split.VALIDATION], setting, identity, budget or Budget())
 
 
 def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
@@ -136,6 +154,7 @@ def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: List
         listener: told of each episode and step; first of the steps that an earlier process did.
 
     Raises:
+        GuardError: the budget is spent.
         GradientError: the learner, its service or the file system failed.
     """
     started = time.perf_counter()
@@ -163,6 +182,13 @@ class Ledger:
         found = [t for t in self._left if t.step == step and t.split == split]
         return {(t.task_id, t.sample): t for t in sorted(found, key=lambda t: t.attempt)}
 
+    def spent(self) -> Usage:
+        """What the run has cost so far, in whole steps and in the one that was begun."""
+        whole = [p for metrics in self.steps for p in (metrics.train, metrics.validation) if p]
+        tokens = sum(p.tokens for p in whole) + sum(t.usage.tokens for t in self._left)
+        cost_usd = fsum([*(p.cost_usd for p in whole), *(t.usage.cost_usd for t in self._left)])
+        return Usage(prompt_tokens=tokens, cost_usd=cost_usd)
+
     def add(self, trajectories: Sequence[Trajectory]) -> None:
         """Write episodes; they are on the disk when this returns."""
         write_trajectories(self._trajectories, *trajectories)
@@ -186,6 +212,7 @@ class _Run:
     stop: Stop
     listener: Listener
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    spent: Usage = Usage()
 
     async def go(self) -> bool:
         """Do every step that is left; whether all are done."""
@@ -202,6 +229,7 @@ class _Run:
             await self.learner.close()
 
     async def _steps(self) -> bool:
+        self.spent = self.ledger.spent()
         for done in self.ledger.steps:
             self.listener.step(done)
         if self.ledger.steps:
@@ -283,17 +311,23 @@ class _Run:
 
     async def _play(self, jobs: Iterable[Job], there: dict[str, dict[int, Trajectory]], samples: int) -> None:
         """Play the jobs, and write each group when it is whole; what is over when the run stops is written as well."""
-        waiting = takewhile(lambda _: not self.stop.requested, jobs)
+        waiting = takewhile(lambda _: not self.stop.requested and self._overspent() is None, jobs)
         unwritten: dict[str, list[Trajectory]] = defaultdict(list)
         try:
             async for trajectory in run_many(waiting, self.plan.setting, self.plan.config.concurrency):
                 there[trajectory.task_id][trajectory.sample] = trajectory
+                self.spent += trajectory.usage
                 unwritten[trajectory.task_id].append(trajectory)
                 self.listener.episode(trajectory)
                 if len(there[trajectory.task_id]) == samples:
                     self.ledger.add(unwritten.pop(trajectory.task_id))
         finally:
             self.ledger.add([trajectory for group in unwritten.values() for trajectory in group])
+        if (met := self._overspent()) and any(len(group) < samples for group in there.values()):
+            raise GuardError(f"{met}; what was played is saved, and --resume with a higher limit goes on")
+
+    def _overspent(self) -> str | None:
+        return self.plan.budget.refuse(self.spent.tokens, self.spent.cost_usd)
 
     def _worth_keeping(self) -> list[int]:
         steps = [metrics.step for metrics in self.ledger.steps]

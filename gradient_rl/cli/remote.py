@@ -1,0 +1,96 @@
+"""What commands that may call a model share: their options, the key, the price, and asking before anything is paid."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradient_rl.errors import MissingKeyError, UsageError
+
+if TYPE_CHECKING:
+    from gradient_rl.policies.adapters import Access
+    from gradient_rl.policies.endpoint import Price
+
+KEY_NAME = "WANDB_API_KEY"
+
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="Of the server, up to its version: http://127.0.0.1:8000/v1.")
+]
+KeyOption = Annotated[
+    str, typer.Option("--api-key-env", metavar="NAME", help="Variable that holds the key, in the environment or in ./.env.")
+]
+PriceOption = Annotated[
+    str | None,
+    typer.Option("--price-per-million", metavar="USD|IN:OUT", help="Price of a million tokens; prompt and completion."),
+]
+
+
+def environment() -> dict[str, str]:
+    """The variables of `./.env`, and over them those of the real environment. Nothing is put into the environment."""
+    from dotenv import dotenv_values
+
+    written = {name: value for name, value in dotenv_values(Path(".env")).items() if value is not None}
+    return {**written, **os.environ}
+
+
+def find_access(base_url: str | None, key_name: str, price: str | None, max_completion_tokens: int = 1024) -> Access:
+    """How endpoints are reached, by these options and the environment."""
+    from gradient_rl.policies.adapters import Access
+
+    key = environment().get(key_name, "").strip()
+    return Access(base_url, key, key_name, read_price(price), max_completion_tokens)
+
+
+def needed_key(values: Mapping[str, str], name: str, base_url: str) -> str:
+    """The key for a service; a server on this machine needs none.
+
+    Raises:
+        MissingKeyError: there is none, with where to get one and where to put it.
+    """
+    from gradient_rl.policies.adapters import is_loopback
+
+    key = values.get(name, "").strip()
+    if not key and not is_loopback(base_url):
+        raise MissingKeyError(
+            f"training needs a Weights & Biases key and {name} is not set: get one at https://wandb.ai/authorize, then put the "
+            f"line {name}=... into ./.env or export it; gradient-train without --policy art needs no key"
+        )
+    return key or "local"
+
+
+def read_price(text: str | None) -> Price | None:
+    """A price in USD per million tokens: one for all, or `IN:OUT`.
+
+    Raises:
+        UsageError: it is no price.
+    """
+    from gradient_rl.policies.endpoint import Price
+
+    if text is None:
+        return None
+    first, colon, second = text.partition(":")
+    try:
+        prompt = float(first)
+        completion = float(second) if colon else prompt
+    except ValueError:
+        prompt = completion = -1.0
+    if not (0.0 <= prompt < 1e6 and 0.0 <= completion < 1e6):
+        raise UsageError(f"--price-per-million {text} is no price; write USD as in 0.5, or IN:OUT as in 0.5:2")
+    return Price(prompt, completion)
+
+
+def confirm(yes: bool) -> None:
+    """Ask on a terminal whether to go on; elsewhere nobody could answer, and the plan has been printed.
+
+    Raises:
+        typer.Exit: the answer was no.
+    """
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not typer.confirm("Go on?", err=True):
+        raise typer.Exit(0)

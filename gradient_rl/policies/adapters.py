@@ -1,0 +1,108 @@
+"""Adapters: the states of a model that ART trained, and policies behind endpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from gradient_rl.errors import DataError, MissingKeyError, NothingToReadError, UsageError
+from gradient_rl.policies.catalog import Checkpoint, Entry
+from gradient_rl.policies.chat import ChatPolicy
+from gradient_rl.policies.endpoint import Endpoint, Price
+from gradient_rl.schema.training import ArtState
+
+ART = "art"
+CHAT = "chat:"
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True)
+class Access:
+    """How endpoints are reached: what the command line and the environment said."""
+
+    base_url: str | None = field(default=None, repr=False)
+    """None: where the adapter was trained."""
+    api_key: str = field(default="", repr=False)
+    key_name: str = "WANDB_API_KEY"
+    """The variable that the key is looked for in."""
+    price_per_million: Price | None = None
+    max_completion_tokens: int = 1024
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL leads to this machine."""
+    try:
+        return urlsplit(url).hostname in _LOOPBACK
+    except ValueError:
+        return False
+
+
+def remote_entries(access: Access, specs: Sequence[str]) -> tuple[Entry, ...]:
+    """The catalog's entries for `art` and for each `chat:MODEL` among the specs."""
+    models = dict.fromkeys(spec.removeprefix(CHAT) for spec in specs if spec.startswith(CHAT))
+    adapter = Entry(ART, lambda t, c: _adapter(access, t, c), learned=True, saved=art_checkpoints, remote=True)
+    return adapter, *(_chat_entry(access, model) for model in models)
+
+
+def art_path(folder: Path, step: int) -> Path:
+    """Where the state of a step is noted."""
+    return folder / f"art-{step:06}.json"
+
+
+def art_checkpoints(folder: Path) -> Sequence[Checkpoint]:
+    """The states that are noted in a folder, by step."""
+    found = [(re.fullmatch(r"art-(\d{6,})\.json", path.name), path) for path in folder.glob("art-*.json")]
+    return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
+
+
+def read_art_state(path: Path) -> ArtState:
+    """Read what was noted of a step.
+
+    Raises:
+        NothingToReadError: the file is not there.
+        DataError: it is damaged.
+    """
+    try:
+        return ArtState.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise NothingToReadError(f"{path} is not there; train again, or give another --artifacts") from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]["msg"]
+        raise DataError(f"{path} does not say which adapter it is: {fault}; restore the file, or train again") from None
+
+
+def _adapter(access: Access, temperature: float, checkpoint: Checkpoint | None) -> ChatPolicy:
+    if checkpoint is None or checkpoint.path is None:
+        raise UsageError(f"policy '{ART}' is played from a checkpoint; run gradient-train --policy {ART} first")
+    state = read_art_state(checkpoint.path)
+    return ChatPolicy(_endpoint(access, state.inference_name, access.base_url or state.base_url), temperature, name=ART)
+
+
+def _chat_entry(access: Access, model: str) -> Entry:
+    if not model:
+        raise UsageError(f"--policy {CHAT} names no model; write {CHAT}MODEL, as in {CHAT}gpt-4.1-mini")
+
+    def make(temperature: float, _: Checkpoint | None) -> ChatPolicy:
+        if access.base_url is None:
+            raise UsageError(f"--policy {CHAT}{model} needs --base-url, such as https://api.openai.com/v1")
+        return ChatPolicy(_endpoint(access, model, access.base_url), temperature)
+
+    return Entry(f"{CHAT}{model}", make, remote=True)
+
+
+def _endpoint(access: Access, model: str, base_url: str) -> Endpoint:
+    if not access.api_key and not is_loopback(base_url):
+        where = f"set {access.key_name} in the environment or in ./.env"
+        raise MissingKeyError(f"'{model}' needs a key: {where}, or name another variable with --api-key-env")
+    return Endpoint(
+        base_url=base_url,
+        api_key=access.api_key,
+        model=model,
+        max_completion_tokens=access.max_completion_tokens,
+        price_per_million=access.price_per_million,
+    )

@@ -1,0 +1,59 @@
+"""Weights & Biases: the same metrics that the journal holds, sent there as well when they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gradient_rl.errors import MissingKeyError, ServiceError
+from gradient_rl.schema.training import Played, StepMetrics
+from gradient_rl.training.loop import OnStep, Plan
+
+KEY = "WANDB_API_KEY"
+
+
+@contextmanager
+def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
+    """A run of that service, which gets each step's numbers. Its own files go under the artifacts folder.
+
+    Args:
+        plan: names the run and its configuration.
+        folder: the artifacts folder.
+        key: empty where `WANDB_MODE` is `offline` or `disabled`.
+
+    Raises:
+        MissingKeyError: there is no key and the mode is online.
+        ServiceError: the service does not answer.
+    """
+    if not key and os.environ.get("WANDB_MODE", "online") == "online":
+        raise MissingKeyError(f"--wandb needs {KEY}: get a key at https://wandb.ai/authorize and put it into ./.env")
+    import wandb
+
+    name, settings = plan.identity.label, wandb.Settings(api_key=key or None, console="off", silent=True)
+    config = plan.config.model_dump(mode="json")
+    try:
+        run = wandb.init(
+            project=plan.config.project, name=name, id=name, resume="allow", dir=str(folder), config=config, settings=settings
+        )
+    except wandb.errors.Error as error:
+        raise ServiceError(f"Weights & Biases did not begin a run: {error}; leave --wandb out to train without it") from None
+    with run:
+        yield lambda metrics: run.log(flat(metrics), step=metrics.step)
+
+
+def flat(metrics: StepMetrics) -> dict[str, float]:
+    """A step's numbers by name, as `train/reward` or `learner/entropy`."""
+    named = {"groups/used": float(metrics.used), "groups/dropped": float(metrics.groups - metrics.used)}
+    named |= {f"learner/{name}": value for name, value in metrics.learner.items()}
+    named |= {f"seconds/{name}": value for name, value in metrics.seconds.items()}
+    for split, played in (("train", metrics.train), ("validation", metrics.validation)):
+        if played:
+            named |= {f"{split}/{name}": value for name, value in _numbers(played).items()}
+    return named
+
+
+def _numbers(played: Played) -> dict[str, float]:
+    plain = {name: value for name, value in played.model_dump().items() if isinstance(value, int | float)}
+    return {**plain, **played.parts}
