@@ -22,8 +22,8 @@ def estimate(plan: Plan, price: Price | None) -> str:
     prompt, sampled = (int(tokens * episodes) for tokens in _tokens_of_an_episode(plan))
     cost = f", about {price.cost_usd(prompt, sampled):,.2f} USD for them" if price else ""
     return (
-        f"{config.base_model}: {config.max_steps} steps of {config.tasks_per_step} groups of {config.group_size} trajectories; "
-        f"with the validations {episodes:,} episodes. If they are as long as the heuristic policy's: about {prompt:,} prompt and "
+        f"{config.base_model}: {config.max_steps} steps of {config.tasks_per_step} groups of {config.group_size}; with the "
+        f"validations {episodes:,} episodes. If they are as long as the heuristic policy's: about {prompt:,} prompt and "
         f"{sampled:,} completion tokens{cost}."
     )
 

@@ -30,6 +30,7 @@ def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
     if not key and os.environ.get("WANDB_MODE", "online") == "online":
         raise MissingKeyError(f"--wandb needs {KEY}: get a key at https://wandb.ai/authorize and put it into ./.env")
     import wandb
+    from wandb.errors import Error
 
     name, settings = plan.identity.label, wandb.Settings(api_key=key or None, console="off", silent=True)
     config = plan.config.model_dump(mode="json")
@@ -37,7 +38,7 @@ def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
         run = wandb.init(
             project=plan.config.project, name=name, id=name, resume="allow", dir=str(folder), config=config, settings=settings
         )
-    except wandb.errors.Error as error:
+    except Error as error:
         raise ServiceError(f"Weights & Biases did not begin a run: {error}; leave --wandb out to train without it") from None
     with run:
         yield lambda metrics: run.log(flat(metrics), step=metrics.step)
