@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradient_rl.policies.reading import content_words, stems_of
-from gradient_rl.policies.view import MAX_LEADS, STATIC, Hit, Row, View
+from gradient_rl.policies.view import MAX_LEADS, SHARE, STATIC, Hit, Row, View
 
 SEARCH_TOOLS = ("search", "search_email", "search_documents")
 MOVES = ("search", "open", "submit")
@@ -36,20 +35,21 @@ FEATURES: Mapping[Kind, tuple[str, ...]] = {
         "lead_names", "identifier", "fit", "words",
     ),
     Kind.OPEN: (
-        "title", "text", "names", "rank", "often", "newest_search", "value", "lead", "email", "contract", "policy",
-        "customer", "recent", "late", "uncovered",
+        "title", "text", "names", "rank", "often", "newest_search", "value", "lead", "email", "recent", "late", "uncovered",
     ),
     Kind.SAY: (
-        "fit", "names", "before", "after", "record", "title", *STATIC, "value_fit", "text_fit", "recent", "late", "email",
-        "linked", "new_words", "new_value", "same_record", "absent", "absent_fit", "absent_value", "stop", "stop_said",
-        "stop_unanswered",
+        "fit", "names", "near", *STATIC, "value_fit", "recent", "late", "email", "linked", "new_words", "new_value",
+        "same_record", "absent", "absent_fit", "stop", "stop_said", "stop_unanswered",
     ),
     Kind.CITE: (
-        "said", "first_said", "record", "title", "names", "best", "value_fit", "linked", "led", "recent", "late", "email",
-        "contract", "customer", "absent_title", "stop", "stop_cited", "stop_said",
+        "said", "first_said", "title", "names", "best", "linked", "led", "recent", "late", "absent_title", "stop",
+        "stop_cited", "stop_said",
     ),
 }  # fmt: skip
 """Names of the columns by kind of decision."""
+
+
+_PLACES = {kind: {name: place for place, name in enumerate(names)} for kind, names in FEATURES.items()}
 
 
 class Query(NamedTuple):
@@ -64,10 +64,10 @@ class Query(NamedTuple):
 
 def table(kind: Kind, rows: int, columns: Mapping[str, Row | float]) -> Row:
     """The feature matrix of a decision, shape (rows, features of the kind); a column that is not given is 0."""
-    names = FEATURES[kind]
-    made = np.zeros((rows, len(names)))
+    made = np.zeros((rows, len(FEATURES[kind])))
+    place = _PLACES[kind]
     for name, column in columns.items():
-        made[:, names.index(name)] = column
+        made[:, place[name]] = column
     return made
 
 
@@ -76,7 +76,9 @@ def table(kind: Kind, rows: int, columns: Mapping[str, Row | float]) -> Row:
 
 def possible_moves(view: View) -> list[str]:
     """What may be done next: there must be something to open, and something new to look for."""
-    moves = ["search"] if possible_queries(view) else []
+    question = " ".join(view.asked.words)
+    fresh = any((tool, question) not in view.searches for tool in SEARCH_TOOLS)
+    moves = ["search"] if fresh or view.leads or possible_queries(view) else []
     return [*moves, *(["open"] if view.unread else []), "submit"]
 
 
@@ -117,11 +119,11 @@ def best_fit(view: View) -> float:
 
 def possible_queries(view: View) -> list[Query]:
     """Every search that was not made yet: words of the question and leads that were read, with each of the three tools."""
-    words = content_words(view.asked.text)
+    words = view.asked.words
     named = [word for word in words if word[0].isupper() or word[0].isdigit()]
     plain = [word for word in words if word not in named]
     seen = {stem for stem, there in zip(view.asked.stems, view.covered, strict=True) if there}
-    missing = [word for word in words if not stems_of(word) <= seen]
+    missing = [word for word, stems in zip(words, view.asked.word_stems, strict=True) if not stems <= seen]
     texts = [("question", " ".join(words), False, 0.0), ("names", " ".join(named), False, 0.0)]
     texts += [("plain", " ".join(plain), False, 0.0)]
     if view.opened:
@@ -181,12 +183,8 @@ def hit_features(view: View, hits: Sequence[Hit]) -> Row:
         "late": (recency < 0).astype(float),
         "uncovered": bits @ (view.weights * (1.0 - view.covered)),
     }
-    columns |= _kinds_of([hit.kind for hit in hits], ("email", "contract", "policy", "customer"))
+    columns["email"] = np.array([hit.kind == "email" for hit in hits], dtype=float)
     return table(Kind.OPEN, len(hits), columns)
-
-
-def _kinds_of(kinds: Sequence[str], wanted: Sequence[str]) -> dict[str, Row | float]:
-    return {name: np.array([kind.startswith(name) for kind in kinds], dtype=float) for name in wanted}
 
 
 # -- what to say
@@ -204,8 +202,10 @@ class Desk:
         width = len(view.asked.stems)
         self.bits = np.concatenate([page.bits for page in pages.values()]) if pages else np.zeros((0, width))
         self.fit = self.bits @ view.weights
-        self._static = _sentence_columns(view, pages, self.fit) if pages else {}
-        self.value_fit = self.fit * self._static.get("value", 0.0)
+        self._static = _sentence_columns(view, pages, self.bits, self.fit) if pages else {}
+        counts = np.array([len(page.sentences) for page in pages.values()])
+        starts = np.cumsum(counts) - counts
+        self._best_fit = dict(zip(pages, np.maximum.reduceat(self.fit, starts), strict=True)) if pages else {}
 
     def say_features(self, said: Sequence[int], open_to_say: Sequence[int], may_stop: bool, may_deny: bool) -> Row:
         """Features of: the sentences `open_to_say`, then `not on record` if it may be said, then stopping if it may be done."""
@@ -219,7 +219,7 @@ class Desk:
         columns["new_value"] = _padded([bool(self.kinds[i] - answered) for i in chosen], rows)
         columns["same_record"] = _padded([self.records[i] in told for i in chosen], rows)
         if may_deny:
-            columns |= self._one(rows, len(chosen), absent=1.0, absent_fit=_top(self.fit), absent_value=_top(self.value_fit))
+            columns |= self._one(rows, len(chosen), absent=1.0, absent_fit=_top(self.fit))
         if may_stop:
             left = len(set(self.view.asked.kinds) - answered)
             columns |= self._one(rows, rows - 1, stop=1.0, stop_said=len(said) / 2, stop_unanswered=float(left))
@@ -234,21 +234,18 @@ class Desk:
         title = np.array([view.pages[i].title_bits for i in ids]).reshape(len(ids), len(view.asked.stems))
         recency = np.array([view.recency[i] for i in ids])
         linked = frozenset[str]().union(*(view.pages[i].identifiers for i in told))
+        led = self._led_to(told)
         columns: dict[str, Row | float] = {
             "said": _padded([i in told for i in ids], rows),
             "first_said": _padded([told[:1] == [i] for i in ids], rows),
-            "record": _padded(whole @ view.weights, rows),
             "title": _padded(title @ view.weights, rows),
             "names": _padded(whole @ view.name_weights, rows),
-            "best": _padded([self._best(i, self.fit) for i in ids], rows),
-            "value_fit": _padded([self._best(i, self.value_fit) for i in ids], rows),
+            "best": _padded([self._best_fit.get(i, 0.0) for i in ids], rows),
             "linked": _padded([i not in told and bool(linked & view.pages[i].identifiers) for i in ids], rows),
-            "led": _padded([i in self._led_to(told) for i in ids], rows),
+            "led": _padded([i in led for i in ids], rows),
             "recent": _padded(np.maximum(recency, 0.0), rows),
-            "late": _padded(recency < 0, rows),
+            "late": _padded((recency < 0).astype(float), rows),
         }
-        kinds = _kinds_of([view.hits[i].kind for i in ids], ("email", "contract", "customer"))
-        columns |= {name: _padded(column, rows) for name, column in kinds.items()}  # pyright: ignore
         columns["absent_title"] = columns["title"] * denied
         unsaid = len(set(told) - set(cited))
         columns |= self._one(rows, rows - 1, stop=1.0, stop_cited=len(cited) / 2, stop_said=float(unsaid))
@@ -260,19 +257,16 @@ class Desk:
             columns[name][place] = value
         return columns
 
-    def _best(self, record_id: str, fits: Row) -> float:
-        return max((float(fit) for i, fit in zip(self.records, fits, strict=True) if i == record_id), default=0.0)
-
     def _led_to(self, told: Sequence[str]) -> set[str]:
         """Records that gave an identifier or name to the query that first found a record of the answer."""
         numbers = {self.view.hits[i].found_by[0][0] for i in told}
         queries = " ".join(self.view.searches[number - 1][1] for number in numbers if number > 1)
         if not queries:
             return set()
-        return {i for i, page in self.view.pages.items() if i not in told and any(lead in queries for lead, _, _ in page.leads)}
+        return {i for i, page in self.view.pages.items() if i not in told and any(lead in queries for lead in page.texts)}
 
 
-def _sentence_columns(view: View, pages: Mapping[str, object], fit: Row) -> dict[str, Row]:
+def _sentence_columns(view: View, pages: Mapping[str, object], bits: Row, fit: Row) -> dict[str, Row]:
     shown = [view.pages[i] for i in pages]
     static = np.concatenate([page.static for page in shown])
     counts = [len(page.sentences) for page in shown]
@@ -281,26 +275,33 @@ def _sentence_columns(view: View, pages: Mapping[str, object], fit: Row) -> dict
     def spread(values: Sequence[float] | Row) -> Row:
         return np.repeat(np.asarray(values, dtype=float), counts)
 
-    starts = np.cumsum([0, *counts[:-1]])
-    before, after = np.roll(fit, 1), np.roll(fit, -1)
-    before[starts] = 0.0
-    after[np.cumsum(counts) - 1] = 0.0
+    rarity = np.log((len(fit) + 1) / (bits.sum(axis=0) + 0.5))
+    rarity *= SHARE / (rarity.sum() or 1.0)
     recency = spread([view.recency[i] for i in pages])
     columns = {name: static[:, place] for place, name in enumerate(STATIC)}
+    headed = np.concatenate([page.headed for page in shown]) @ rarity
     return columns | {
-        "fit": fit,
-        "names": np.concatenate([page.bits for page in shown]) @ view.name_weights,
-        "before": before,
-        "after": after,
-        "record": spread([float(page.whole_bits @ view.weights) for page in shown]),
-        "title": spread([float(page.title_bits @ view.weights) for page in shown]),
-        "value_fit": fit * columns["value"],
-        "text_fit": fit * columns["text_asked"],
+        "fit": headed,
+        "near": _near(bits, counts) @ rarity,
+        "names": bits @ view.name_weights,
+        "value_fit": headed * columns["value"],
         "recent": np.maximum(recency, 0.0),
         "late": (recency < 0).astype(float),
         "email": spread([view.hits[i].kind == "email" for i in pages]),
         "linked": spread([bool(view.pages[i].identifiers & others[i]) for i in pages]),
     }
+
+
+def _near(bits: Row, counts: Sequence[int]) -> Row:
+    """Bits of each sentence together with its three neighbours before and two after in the record."""
+    record = np.repeat(np.arange(len(counts)), counts)
+    near = bits.copy()
+    for step in (1, 2, 3):
+        same = (record[step:] == record[:-step])[:, None]
+        near[step:] = np.maximum(near[step:], bits[:-step] * same)
+        if step < 3:
+            near[:-step] = np.maximum(near[:-step], bits[step:] * same)
+    return near
 
 
 def _padded(values: Sequence[float] | Sequence[bool] | Row, rows: int) -> Row:

@@ -32,11 +32,10 @@ type Row = np.ndarray[Any, np.dtype[np.float64]]
 """Numbers of shape (n,) or (n, m)."""
 
 MAX_LEADS = 3
-_CHANGE = re.compile(
-    r"\b(?:now|new|instead|amend\w*|chang\w*|vari\w*|revis\w*|replac\w*|from \d|with effect|agreed|confirm\w*)\b", re.I
-)
 _PAST = re.compile(r"\b(?:was|were|until|previous\w*|former\w*|old|draft|propos\w*|plan\w*|forecast|estimate\w*|would)\b", re.I)
-_NEGATION = re.compile(r"\b(?:not|no|never|none|except\w*|exclud\w*|without|only|unless|nor|neither)\b", re.I)
+_NEGATION = re.compile(r"\b(?:not|no|nothing|never|none|neither|nor)\b|n't\b", re.I)
+SHARE = 4.0
+"""What the weights of a question's stems add up to: an overlap of 1 is a quarter of the question."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,10 @@ class Asking:
     """The kind of value that each part of the question asks for."""
     day: str
     """The day it asks about, ISO; `9999` for today."""
-    negated: bool
+    words: tuple[str, ...]
+    """Its words that carry meaning, in order."""
+    word_stems: tuple[frozenset[str], ...]
+    """The stems of each of the words."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Page:
     sentences: tuple[str, ...]
     bits: Row
     """Whether each of the question's stems stands in the sentence; shape (sentences, stems)."""
+    headed: Row
+    """The same with the heading of the table that the sentence is a row of."""
     static: Row
     """Properties that do not depend on what else was read; see `_static`."""
     kinds: tuple[frozenset[Asked], ...]
@@ -70,6 +74,8 @@ class Page:
     leads: tuple[tuple[str, bool, int], ...]
     """Identifiers and names with whether it is an identifier, and the sentence it stands in."""
     identifiers: frozenset[str]
+    texts: frozenset[str]
+    """The leads' texts."""
 
 
 @dataclass
@@ -95,7 +101,7 @@ def asking(question: str) -> Asking:
     marked = frozenset[str]().union(*(stems_of(word) for word in words if word[0].isupper() or word[0].isdigit()))
     names = np.array([stem in marked for stem in stems], dtype=float)
     kinds = tuple(asked_kind(facet) for facet in facets_of(question))
-    return Asking(question, stems, names, kinds, day_asked_about(question) or "9999", bool(_NEGATION.search(question)))
+    return Asking(question, stems, names, kinds, day_asked_about(question) or "9999", words, tuple(stems_of(w) for w in words))
 
 
 @lru_cache(8192)
@@ -114,36 +120,54 @@ def page_of(question: str, title: str, body: str) -> Page:
     return Page(
         sentences=tuple(part.text for part in parts),
         bits=bits,
-        static=_static(asked, body, [part.text for part in parts], kinds),
+        headed=_headed(bits, [_is_row(part.text) for part in parts]),
+        static=_static(asked, [part.text for part in parts], kinds),
         kinds=kinds,
         title_bits=_bits(asked, stems_of(title)),
         whole_bits=_bits(asked, stems_of(f"{title}\n{body}")),
         leads=tuple(leads),
         identifiers=frozenset(identifiers_in(f"{title}\n{body}")),
+        texts=frozenset(lead for lead, _, _ in leads),
     )
 
 
-STATIC = ("value", "many_values", "text_asked", "change", "past", "exception", "length", "quoted")
+STATIC = ("value", "text_asked", "past", "negation", "short", "row", "heading")
 
 
-def _static(asked: Asking, body: str, sentences: Sequence[str], kinds: Sequence[frozenset[Asked]]) -> Row:
+def _static(asked: Asking, sentences: Sequence[str], kinds: Sequence[frozenset[Asked]]) -> Row:
     """The properties named in `STATIC`, one row a sentence."""
-    quoted = {line.lstrip("> ").strip() for line in body.splitlines() if line.startswith(">")}
+    rows_before = [False, *(_is_row(text) for text in sentences)]
     text_asked = Asked.TEXT in asked.kinds
     rows = [
         (
             bool(given),
-            min(2.0, 0.5 * max((len(values_in(text, kind)) - 1 for kind in given), default=0)),
             text_asked,
-            bool(_CHANGE.search(text)),
             bool(_PAST.search(text)),
-            asked.negated and bool(_NEGATION.search(text)),
-            min(1.5, len(text.split()) / 30),
-            text in quoted,
+            bool(_NEGATION.search(text)),
+            len(text.split()) < 4,
+            _is_row(text),
+            _is_row(text) and not rows_before[place],
         )
-        for text, given in zip(sentences, kinds, strict=True)
+        for place, (text, given) in enumerate(zip(sentences, kinds, strict=True))
     ]
     return np.array(rows, dtype=float).reshape(len(rows), len(STATIC))
+
+
+def _is_row(text: str) -> bool:
+    return text.startswith("|")
+
+
+def _headed(bits: Row, is_row: Sequence[bool]) -> Row:
+    """Bits of sentences, those of a table's rows with its heading row and the line before it."""
+    headed = bits.copy()
+    heading = np.zeros(bits.shape[1])
+    for place, row in enumerate(is_row):
+        if not row:
+            continue
+        if place == 0 or not is_row[place - 1]:
+            heading = np.maximum(bits[place - 1], bits[place]) if place else bits[place]
+        headed[place] = np.maximum(bits[place], heading)
+    return headed
 
 
 def _kinds_given(asked: Asking, text: str) -> frozenset[Asked]:
@@ -186,16 +210,16 @@ class View:
 
     @cached_property
     def weights(self) -> Row:
-        """Weight of each of the question's stems, adding up to 1; shape (stems,)."""
+        """Weight of each of the question's stems, adding up to `SHARE`; shape (stems,)."""
         counts = np.sum([hit.bits for hit in self.hits.values()], axis=0) if self.hits else np.zeros(len(self.asked.stems))
         raw = 1.0 / (1.0 + counts)
-        return raw / (raw.sum() or 1.0)
+        return raw * (SHARE / (raw.sum() or 1.0))
 
     @cached_property
     def name_weights(self) -> Row:
         """The same for the stems of names and numbers alone; all 0 where the question has none."""
         raw = self.weights * self.asked.names
-        return raw / (raw.sum() or 1.0)
+        return raw * (SHARE / (raw.sum() or 1.0))
 
     @cached_property
     def unread(self) -> list[Hit]:
@@ -214,12 +238,14 @@ class View:
         """Leads from the opened records that no query has used: with whether it is an identifier, and its sentence's fit."""
         fits: dict[str, tuple[bool, float]] = {}
         for page in self.pages.values():
-            overlaps = page.bits @ self.weights
+            overlaps = (page.bits @ self.weights).tolist()
             for lead, is_identifier, place in page.leads:
-                fits[lead] = (is_identifier, max(fits.get(lead, (False, 0.0))[1], float(overlaps[place])))
+                known = fits.get(lead)
+                if known is None or overlaps[place] > known[1]:
+                    fits[lead] = (is_identifier, overlaps[place])
         used = " ".join(query for _, query in self.searches)
         unused = [(lead, *fit) for lead, fit in fits.items() if lead not in used]
-        return sorted(unused, key=lambda lead: (-lead[2] - 0.1 * lead[1], lead[0]))
+        return sorted(unused, key=lambda lead: (-lead[2] - 0.4 * lead[1], lead[0]))
 
     @cached_property
     def recency(self) -> dict[str, float]:
