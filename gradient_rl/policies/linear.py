@@ -14,6 +14,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -113,6 +114,8 @@ def decisions_behind(messages: Sequence[Message], chosen: Sequence[int]) -> list
         return place
 
     _decide(messages, choose)
+    if len(chosen) > len(made):
+        raise ValueError(f"there are {len(chosen)} decisions, and the reply takes {len(made)}")
     return made
 
 
@@ -154,16 +157,23 @@ def named(weights: Weights) -> dict[str, float]:
     return {f"{kind}.{name}": float(w) for kind in Kind for name, w in zip(FEATURES[kind], weights[kind], strict=True)}
 
 
-def from_names(by_name: Mapping[str, float]) -> dict[Kind, Row]:
+def from_names(by_name: Mapping[str, object]) -> dict[Kind, Row]:
     """Weights from what `named` gave.
 
     Raises:
-        ValueError: a feature is missing or unknown.
+        ValueError: a feature is missing or unknown, or a weight is not a finite number.
     """
     known = set(named(zero_weights()))
     if strange := sorted(known ^ set(by_name)):
         raise ValueError(f"the features do not match those of this version, the first being '{strange[0]}'")
-    return {kind: np.array([by_name[f"{kind}.{name}"] for name in names]) for kind, names in FEATURES.items()}
+    numbers = {name: _number(name, weight) for name, weight in by_name.items()}
+    return {kind: np.array([numbers[f"{kind}.{name}"] for name in names]) for kind, names in FEATURES.items()}
+
+
+def _number(name: str, weight: object) -> float:
+    if isinstance(weight, int | float) and isfinite(weight):
+        return float(weight)
+    raise ValueError(f"the weight of '{name}' is {weight!r}, and must be a finite number")
 
 
 def _draw(logits: Row, temperature: float, rng: random.Random) -> int:

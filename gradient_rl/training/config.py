@@ -50,7 +50,7 @@ class TrainingConfig(FrozenRecord):
     """`linear`: gradient steps on one batch."""
     clip_ratio: float = Field(default=0.2, gt=0.0, lt=1.0)
     """`linear`: how far the probability ratio may move from 1 in an update (PPO, arXiv 1707.06347, section 3)."""
-    entropy_bonus: float = Field(default=0.01, ge=0.0)
+    entropy_bonus: float = Field(default=0.01, ge=0.0, allow_inf_nan=False)
     """`linear`: reward units for each nat of a decision's entropy, against early certainty."""
     base_model: str = BASE_MODEL
     """`art`: the model that the adapter is trained on."""
@@ -58,7 +58,7 @@ class TrainingConfig(FrozenRecord):
     """`art`: the project on the service that the adapter belongs to."""
     max_completion_tokens: int = Field(default=1024, ge=16)
     """`art`: tokens of one reply."""
-    kl_penalty: float = Field(default=0.0, ge=0.0)
+    kl_penalty: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     """`art`: coefficient of the divergence from the base model (ART's `kl_penalty_coef`)."""
     loss: Literal["cispo", "ppo"] = "cispo"
     """`art`: ART's loss; cispo is its default (arXiv 2506.13585)."""

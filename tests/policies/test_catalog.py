@@ -32,7 +32,7 @@ def entry(*labels: str, remote: bool = False) -> Entry:
 NOWHERE = Path("nowhere")
 
 
-@pytest.mark.parametrize("each", CATALOG, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [entry for entry in CATALOG if not entry.learned], ids=lambda each: each.name)
 def test_a_policy_has_the_name_that_it_is_found_by(each: Entry) -> None:
     assert find_player(each.name, NOWHERE).name == each.name
 
