@@ -26,13 +26,13 @@ class Kind(StrEnum):
 
 FEATURES: Mapping[Kind, tuple[str, ...]] = {
     Kind.MOVE: (
-        "search", "search_again", "search_unread", "search_barren", "search_fit",
-        "open", "open_again", "open_promise", "open_value", "open_uncovered", "open_fit",
+        "search", "search_again", "search_barren", "search_fit",
+        "open", "open_again", "open_promise", "open_value", "open_fit",
         "submit_fit", "submit_early", "submit_late",
     ),
     Kind.SEARCH: (
         "email", "documents", "fresh_tool", "question", "names", "plain", "missing", "lead", "lead_missing",
-        "lead_names", "identifier", "fit", "words",
+        "lead_names", "fit", "words",
     ),
     Kind.OPEN: (
         "title", "text", "names", "rank", "often", "newest_search", "value", "lead", "email", "recent", "late", "uncovered",
@@ -42,8 +42,8 @@ FEATURES: Mapping[Kind, tuple[str, ...]] = {
         "same_record", "absent", "absent_fit", "stop", "stop_said", "stop_unanswered",
     ),
     Kind.CITE: (
-        "said", "first_said", "title", "names", "best", "linked", "led", "recent", "late", "absent_title", "stop",
-        "stop_cited", "stop_said",
+        "said", "first_said", "record", "title", "names", "best", "value_fit", "linked", "led", "recent", "late", "email",
+        "absent_title", "stop", "stop_cited", "stop_said",
     ),
 }  # fmt: skip
 """Names of the columns by kind of decision."""
@@ -88,18 +88,15 @@ def move_features(view: View, moves: Sequence[str], max_calls: int) -> Row:
     fit = best_fit(view)
     left = max_calls - view.calls
     promise = max((float(hit.bits @ view.weights) for hit in view.unread), default=0.0)
-    uncovered = view.weights * (1.0 - view.covered)
     columns = {
         "search": x["search"],
         "search_again": x["search"] * len(view.searches) / 3,
-        "search_unread": x["search"] * len(view.unread) / 5,
         "search_barren": x["search"] * view.barren,
         "search_fit": x["search"] * fit,
         "open": x["open"],
         "open_again": x["open"] * len(view.opened) / 3,
         "open_promise": x["open"] * promise,
         "open_value": x["open"] * any(hit.has_value for hit in view.unread),
-        "open_uncovered": x["open"] * max((float(hit.bits @ uncovered) for hit in view.unread), default=0.0),
         "open_fit": x["open"] * fit,
         "submit_fit": x["submit"] * fit,
         "submit_early": x["submit"] * (not view.opened),
@@ -154,7 +151,6 @@ def query_features(view: View, queries: Sequence[Query]) -> Row:
         "email": np.array([q.tool == "search_email" for q in queries], dtype=float),
         "documents": np.array([q.tool == "search_documents" for q in queries], dtype=float),
         "fresh_tool": np.array([q.tool not in used for q in queries], dtype=float),
-        "identifier": np.array([q.identifier for q in queries], dtype=float),
         "fit": np.array([q.fit for q in queries]),
         "words": np.array([min(2.0, q.words.count(" ") / 5) for q in queries]),
     }
@@ -205,7 +201,9 @@ class Desk:
         self._static = _sentence_columns(view, pages, self.bits, self.fit) if pages else {}
         counts = np.array([len(page.sentences) for page in pages.values()])
         starts = np.cumsum(counts) - counts
+        value_fit = self.fit * self._static.get("value", 0.0)
         self._best_fit = dict(zip(pages, np.maximum.reduceat(self.fit, starts), strict=True)) if pages else {}
+        self._best_value = dict(zip(pages, np.maximum.reduceat(value_fit, starts), strict=True)) if pages else {}
 
     def say_features(self, said: Sequence[int], open_to_say: Sequence[int], may_stop: bool, may_deny: bool) -> Row:
         """Features of: the sentences `open_to_say`, then `not on record` if it may be said, then stopping if it may be done."""
@@ -238,9 +236,12 @@ class Desk:
         columns: dict[str, Row | float] = {
             "said": _padded([i in told for i in ids], rows),
             "first_said": _padded([told[:1] == [i] for i in ids], rows),
+            "record": _padded(whole @ view.weights, rows),
             "title": _padded(title @ view.weights, rows),
             "names": _padded(whole @ view.name_weights, rows),
             "best": _padded([self._best_fit.get(i, 0.0) for i in ids], rows),
+            "value_fit": _padded([self._best_value.get(i, 0.0) for i in ids], rows),
+            "email": _padded([view.hits[i].kind == "email" for i in ids], rows),
             "linked": _padded([i not in told and bool(linked & view.pages[i].identifiers) for i in ids], rows),
             "led": _padded([i in led for i in ids], rows),
             "recent": _padded(np.maximum(recency, 0.0), rows),
