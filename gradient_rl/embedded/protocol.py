@@ -144,9 +144,21 @@ def read_groups(request: TrainingRequest) -> tuple[ArtGroup, ...]:
 
 def choices_in(trajectory: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The Choices of a trajectory, those of its additional histories last; plain messages are context only."""
-    histories = [trajectory, *trajectory.get("additional_histories", ())]
-    entries = [entry for history in histories for entry in history.get("messages_and_choices", ())]
-    return [entry for entry in entries if isinstance(entry, dict) and "finish_reason" in entry and "message" in entry]
+    return [choice for _, choice in turns_in(trajectory)]
+
+
+def turns_in(trajectory: Mapping[str, Any]) -> Iterator[tuple[list[Message], Mapping[str, Any]]]:
+    """Each of `choices_in` behind the conversation that it replies to, the message of each earlier Choice in its place."""
+    for history in (trajectory, *trajectory.get("additional_histories", ())):
+        said: list[Message] = []
+        for entry in history.get("messages_and_choices", ()):
+            if _is_choice(entry):
+                yield list(said), entry
+            said.append(entry["message"] if _is_choice(entry) else entry)
+
+
+def _is_choice(entry: object) -> bool:
+    return isinstance(entry, dict) and "finish_reason" in entry and "message" in entry
 
 
 def why_untrainable(groups: Sequence[ArtGroup]) -> str | None:

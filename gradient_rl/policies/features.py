@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from gradient_rl.policies.view import MAX_LEADS, SHARE, STATIC, Hit, Row, View
 
+MAX_SAYABLE = 16
+"""Sentences that stand for choice. Of the hundred that were read, most are about something else."""
 SEARCH_TOOLS = ("search", "search_email", "search_documents")
 MOVES = ("search", "open", "submit")
 
@@ -77,7 +80,7 @@ def table(kind: Kind, rows: int, columns: Mapping[str, Row | float]) -> Row:
 def possible_moves(view: View) -> list[str]:
     """What may be done next: there must be something to open, and something new to look for."""
     question = " ".join(view.asked.words)
-    fresh = any((tool, question) not in view.searches for tool in SEARCH_TOOLS)
+    fresh = bool(question) and any((tool, question) not in view.searches for tool in SEARCH_TOOLS)
     moves = ["search"] if fresh or view.leads or possible_queries(view) else []
     return [*moves, *(["open"] if view.unread else []), "submit"]
 
@@ -204,6 +207,14 @@ class Desk:
         value_fit = self.fit * self._static.get("value", 0.0)
         self._best_fit = dict(zip(pages, np.maximum.reduceat(self.fit, starts), strict=True)) if pages else {}
         self._best_value = dict(zip(pages, np.maximum.reduceat(value_fit, starts), strict=True)) if pages else {}
+
+    @cached_property
+    def shortlist(self) -> list[int]:
+        """Places of the sentences that may be said: those that share most with the question, in reading order."""
+        if not self.sentences:
+            return []
+        promise = self._static["fit"] + self._static["near"] + self._static["value_fit"]
+        return sorted(int(place) for place in np.argsort(-promise, kind="stable")[:MAX_SAYABLE])
 
     def say_features(self, said: Sequence[int], open_to_say: Sequence[int], may_stop: bool, may_deny: bool) -> Row:
         """Features of: the sentences `open_to_say`, then `not on record` if it may be said, then stopping if it may be done."""

@@ -211,7 +211,7 @@ def _said(desk: Desk, choose: Choose) -> Iterator[int]:
     """Places of the sentences to say; none is `not on record`."""
     said: list[int] = []
     while len(said) < MAX_SAID:
-        left = [place for place in range(len(desk.sentences)) if place not in said]
+        left = [place for place in desk.shortlist if place not in said]
         taken = choose(Kind.SAY, desk.say_features(said, left, may_stop=bool(said), may_deny=not said))
         if taken >= len(left):
             return

@@ -24,14 +24,14 @@ class TrainingConfig(FrozenRecord):
 
     policy: str = "linear"
     """What learns, or with `--dry-run` what plays."""
-    max_steps: int = Field(default=60, ge=1)
+    max_steps: int = Field(default=50, ge=1)
     """Training steps; a step is one batch of groups and one update."""
-    tasks_per_step: int = Field(default=16, ge=1)
+    tasks_per_step: int = Field(default=20, ge=1)
     """Groups in a step, each of another task."""
-    group_size: int = Field(default=12, ge=2)
+    group_size: int = Field(default=8, ge=2)
     """Episodes of a task in a step. One alone has nothing to be compared with."""
-    learning_rate: float = Field(default=0.05, gt=0.0, le=1.0)
-    """Of Adam. 0.05 suits the linear policy, whose features lie in [0, 1]; a LoRA adapter takes about 5e-6 (ART's default)."""
+    learning_rate: float = Field(default=0.08, gt=0.0, le=1.0)
+    """Of Adam. 0.08 suits the linear policy, whose features lie in [0, 1]; a LoRA adapter takes about 5e-6 (ART's default)."""
     temperature: float = Field(default=1.0, gt=0.0, le=10.0)
     """Of the rollouts; 1 samples from the policy itself, which is what the gradient assumes."""
     estimator: Estimator = Estimator.GROUP_STD
@@ -46,12 +46,17 @@ class TrainingConfig(FrozenRecord):
     """The newest so many are kept, beside the base and the best on the validation tasks."""
     concurrency: int = Field(default=8, ge=1)
     """Episodes at a time."""
-    update_epochs: int = Field(default=4, ge=1)
+    update_epochs: int = Field(default=8, ge=1)
     """`linear`: gradient steps on one batch."""
-    clip_ratio: float = Field(default=0.2, gt=0.0, lt=1.0)
+    clip_ratio: float = Field(default=0.3, gt=0.0, lt=1.0)
     """`linear`: how far the probability ratio may move from 1 in an update (PPO, arXiv 1707.06347, section 3)."""
-    entropy_bonus: float = Field(default=0.01, ge=0.0, allow_inf_nan=False)
+    entropy_bonus: float = Field(default=0.02, ge=0.0, allow_inf_nan=False)
     """`linear`: reward units for each nat of a decision's entropy, against early certainty."""
+    weight_decay: float = Field(default=0.02, ge=0.0, lt=1.0)
+    """`linear`: share of each weight that is taken away in a gradient step, times the learning rate."""
+    credit_by_part: bool = True
+    """`linear`: whether what was said is judged by correctness and economy alone, and what was cited by its citations alone.
+    Off is plain GRPO, where every decision answers for the whole reward, as every token of a language model does."""
     base_model: str = BASE_MODEL
     """`art`: the model that the adapter is trained on."""
     project: str = Field(default="gradient", pattern=r"^[A-Za-z0-9._-]{1,80}$")

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from gradient_rl.errors import DataError
 from gradient_rl.policies.catalog import linear_checkpoints
 from gradient_rl.policies.features import Kind
-from gradient_rl.policies.gradient import Adam, Sample, Terms, objective_and_gradient
-from gradient_rl.policies.linear import (
-    LinearPolicy,
-    checkpoint_path,
-    decisions_behind,
-    from_names,
-    named,
-    read_checkpoint,
-    zero_weights,
-)
+from gradient_rl.policies.gradient import Adam, Batch, Sample, Terms, read_state, state_of
+from gradient_rl.policies.linear import Decision, LinearPolicy, checkpoint_path, decisions_behind, named, zero_weights
 from gradient_rl.policies.view import Row
-from gradient_rl.rewards.advantages import Estimator, advantages
+from gradient_rl.rewards.advantages import advantages
 from gradient_rl.runs import json_line, write_whole
 from gradient_rl.schema.trajectory import Group, Trajectory
 from gradient_rl.training.config import TrainingConfig
 
-SCHEMA_VERSION = 1
 SHOWN_WEIGHTS = 10
+_BEYOND = {Kind.SAY: ("citation_quality",), Kind.CITE: ("correctness", "efficiency")}
+"""Parts of the reward that a kind of decision cannot move. Every other kind works for the whole reward."""
 
 
 class LinearLearner:
@@ -39,7 +30,7 @@ class LinearLearner:
         self._config = config
         self._folder = checkpoints
         self._weights = zero_weights()
-        self._adam = Adam(config.learning_rate)
+        self._adam = Adam(config.learning_rate, decay=config.weight_decay)
 
     def policy(self, temperature: float) -> LinearPolicy:
         """See `Learner.policy`."""
@@ -47,29 +38,27 @@ class LinearLearner:
 
     async def update(self, step: int, groups: Sequence[Group]) -> Mapping[str, float]:
         """See `Learner.update`."""
-        samples = [sample for group in groups for sample in samples_of(group, self._config.estimator)]
-        if not samples:
+        batch = Batch(sample for group in groups for sample in samples_of(group, self._config))
+        if not batch.size:
             return {}
-        before, gradient = after, _ = self._objective(samples)
+        before, gradient = after, _ = self._objective(batch)
         for _ in range(self._config.update_epochs):
             self._weights = self._adam.ascend(self._weights, gradient)
-            after, gradient = self._objective(samples)
-        return {"decisions": float(len(samples)), "entropy": before.entropy, "kl": after.kl, "clipped": after.clipped}
+            after, gradient = self._objective(batch)
+        return {"decisions": float(batch.size), "entropy": before.entropy, "kl": after.kl, "clipped": after.clipped}
 
-    def _objective(self, samples: Sequence[Sample]) -> tuple[Terms, dict[Kind, Row]]:
-        return objective_and_gradient(samples, self._weights, self._config.clip_ratio, self._config.entropy_bonus)
+    def _objective(self, batch: Batch) -> tuple[Terms, dict[Kind, Row]]:
+        return batch.objective(self._weights, self._config.clip_ratio, self._config.entropy_bonus)
 
     async def checkpoint(self, step: int) -> str:
         """See `Learner.checkpoint`."""
-        adam = {name: value if isinstance(value, int | float) else named(value) for name, value in asdict(self._adam).items()}
-        state = {"schema_version": SCHEMA_VERSION, "step": step, "weights": named(self._weights), "optimiser": adam}
         self._folder.mkdir(exist_ok=True)
-        write_whole(checkpoint_path(self._folder, step), json_line(state))
+        write_whole(checkpoint_path(self._folder, step), json_line(state_of(step, self._weights, self._adam)))
         return str(step)
 
     async def restore(self, step: int) -> None:
         """See `Learner.restore`."""
-        self._weights, self._adam = load_state(checkpoint_path(self._folder, step))
+        self._weights, self._adam = read_state(checkpoint_path(self._folder, step))
 
     async def retain(self, steps: Sequence[int]) -> None:
         """See `Learner.retain`."""
@@ -86,33 +75,29 @@ class LinearLearner:
         """See `Learner.close`."""
 
 
-def samples_of(group: Group, estimator: Estimator) -> Iterator[Sample]:
+def samples_of(group: Group, config: TrainingConfig) -> Iterator[Sample]:
     """Every decision of a group's episodes with its advantage; episodes without a reward have none."""
-    for trajectory, advantage in zip(group.trajectories, advantages(group.rewards, estimator), strict=True):
-        if advantage is not None:
-            yield from _samples(trajectory, advantage)
+    of_kind = {kind: advantages(_credit(group, kind, config), config.estimator) for kind in Kind}
+    for place, trajectory in enumerate(group.trajectories):
+        for decision, logprob in _decisions(trajectory) if trajectory.reward else ():
+            advantage = of_kind[decision.kind][place]
+            if advantage is not None:
+                yield Sample(decision, logprob, advantage)
 
 
-def _samples(trajectory: Trajectory, advantage: float) -> Iterator[Sample]:
+def _credit(group: Group, kind: Kind, config: TrainingConfig) -> list[float | None]:
+    """The reward that a kind of decision answers for: with `credit_by_part` what it can move of it, else all of it."""
+    beyond = _BEYOND.get(kind) if config.credit_by_part else None
+    if beyond is None:
+        return list(group.rewards)
+    return [
+        sum(part.value * part.weight for part in t.reward.parts if part.name not in beyond) if t.reward else None
+        for t in group.trajectories
+    ]
+
+
+def _decisions(trajectory: Trajectory) -> Iterator[tuple[Decision, float]]:
     replies = [place for place, message in enumerate(trajectory.messages) if message["role"] == "assistant"]
     for place, choice in zip(replies, trajectory.choices, strict=True):
         decisions = decisions_behind(trajectory.messages[:place], choice["decisions"])
-        for decision, logprob in zip(decisions, choice["logprobs"], strict=True):
-            yield Sample(decision, logprob, advantage)
-
-
-def load_state(path: Path) -> tuple[dict[Kind, Row], Adam]:
-    """Read a checkpoint: the weights, and the optimiser as it was.
-
-    Raises:
-        NothingToReadError: the file is not there.
-        DataError: it is damaged, or was made with other features.
-    """
-    state = read_checkpoint(path)
-    try:
-        saved = state["optimiser"]
-        rates = {name: float(saved[name]) for name in ("learning_rate", "beta1", "beta2", "epsilon")}
-        adam = Adam(**rates, steps=int(saved["steps"]), mean=from_names(saved["mean"]), square=from_names(saved["square"]))
-        return from_names(state["weights"]), adam
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is not a checkpoint of this version: {error}; train again") from None
+        yield from zip(decisions, choice["logprobs"], strict=True)

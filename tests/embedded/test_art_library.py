@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import random
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import fmean
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gradient_rl.embedded.faults import NO_FAULTS, Faults
-from gradient_rl.embedded.server import EmbeddedServer, serving
+from gradient_rl.embedded.faults import Faults
 from tests.embedded.bandit import END, QUERIES, Bandit
 from tests.embedded.calling import QUESTION
+from tests.embedded.library import play, trained_model
 
 if TYPE_CHECKING:
     import art
@@ -25,76 +22,7 @@ if TYPE_CHECKING:
 GOOD = f'{{"query": "{QUERIES[0]}"}}'
 
 
-@pytest.fixture(autouse=True)
-def local_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """No key, no download, no bar, and no socket but loopback ones; what was tried is listed."""
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    for name, value in (("LITELLM_LOCAL_MODEL_COST_MAP", "True"), ("TQDM_DISABLE", "1"), ("WANDB_DISABLE_WEAVE", "1")):
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    return refuse_other_machines(monkeypatch)
-
-
-def refuse_other_machines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    tried: list[str] = []
-
-    def guarded(original: Callable[..., Any], host_of: Callable[..., object]) -> Callable[..., Any]:
-        def call(*arguments: object, **named: object) -> object:
-            host = host_of(*arguments)
-            if not is_local(host):
-                tried.append(str(host))
-                raise OSError(f"a test reached for {host}")
-            return original(*arguments, **named)
-
-        return call
-
-    monkeypatch.setattr(socket, "getaddrinfo", guarded(socket.getaddrinfo, lambda host, *_: host))
-    for method in ("connect", "connect_ex"):
-        host_of = lambda _, address: address[0] if isinstance(address, tuple) else "127.0.0.1"  # noqa: E731
-        monkeypatch.setattr(socket.socket, method, guarded(getattr(socket.socket, method), host_of))
-    return tried
-
-
-def is_local(host: object) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(str(host)).is_loopback
-    except ValueError:
-        return False
-
-
-@pytest.fixture
-def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library waits a second before each look at a job's events; ten jobs need not take ten."""
-    import art.serverless.backend
-
-    monkeypatch.setattr(art.serverless.backend, "asyncio", SimpleNamespace(sleep=lambda _: asyncio.sleep(0.01)))
-
-
-def trained_model(folder: Path) -> art.TrainableModel[Any, Any]:
-    import art
-
-    return art.TrainableModel(name="bandit", run_name="run", project="tests", base_model="bandit", base_path=str(folder))
-
-
-type Play = Callable[["art.ServerlessBackend", "art.TrainableModel[Any, Any]"], Awaitable[Any]]
-
-
-def play(folder: Path, body: Play, served: Bandit | None = None, faults: Faults = NO_FAULTS) -> Any:  # noqa: ANN401
-    """Run a body with a backend and a registered model, and close everything behind it."""
-
-    async def run(server: EmbeddedServer) -> object:
-        import art
-
-        backend, model = art.ServerlessBackend(api_key="local", base_url=server.base_url), trained_model(folder)
-        try:
-            await model.register(backend)
-            return await body(backend, model)
-        finally:
-            await model._reset_inference_runtime()
-            await backend.close()
-
-    with serving(served or Bandit(), faults=faults) as server:
-        return asyncio.run(run(server))
+pytestmark = pytest.mark.usefixtures("local_only")
 
 
 async def rollout(model: art.TrainableModel[Any, Any], name: str | None = None, seed: int | None = None) -> art.Trajectory:

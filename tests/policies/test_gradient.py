@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradient_rl.policies.features import FEATURES, Kind
-from gradient_rl.policies.gradient import Adam, Sample, Terms, objective_and_gradient
+from gradient_rl.policies.gradient import Adam, Batch, Sample, Terms
 from gradient_rl.policies.linear import Decision, log_softmax, zero_weights
 from gradient_rl.policies.view import Row
 
@@ -35,7 +35,7 @@ def sample(kind: Kind, advantage: float, ratio: float, weights, seed: int = 0) -
 
 
 def of(samples, weights=None, entropy_bonus: float = 0.0) -> tuple[Terms, dict[Kind, Row]]:
-    return objective_and_gradient(samples, weights or some_weights(), CLIP, entropy_bonus)
+    return Batch(samples).objective(weights or some_weights(), CLIP, entropy_bonus)
 
 
 def by_differences(samples, weights, entropy_bonus: float) -> dict[Kind, Row]:
