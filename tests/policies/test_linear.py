@@ -159,13 +159,6 @@ def test_a_temperature_gives_a_group_spread(group: list[Trajectory]) -> None:
     assert len({str([step.arguments for step in t.steps]) for t in group[: len(SAMPLES)]}) > 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_without_temperature_distinct_weights_leave_nothing_to_chance(tiny_setting: Setting, seed: int) -> None:
-    played = [play(tiny_setting, some_weights(seed), temperature=0.0, sample=sample) for sample in SAMPLES]
-
-    assert all(t.messages == played[0].messages for t in played)
-
-
 def test_without_temperature_the_likeliest_candidate_is_taken(tiny_setting: Setting) -> None:
     weights = some_weights()
     for messages, raw in replies(play(tiny_setting, weights, temperature=0.0)):
