@@ -1,8 +1,8 @@
 """The linear softmax policy behind the server: exact log-probabilities, and the policy gradient as the plain learner does it.
 
 There is no tokenizer. A token of a reply is one of its decisions: its id is the row of the candidate that was taken, and its
-text that number in decimal digits. A token of the prompt is a whole message: its id is the number of bytes of the message as
-compact UTF-8 JSON, so that `usage.prompt_tokens` counts messages.
+text that number in decimal digits. A token of the prompt is a whole message: its id is the number of bytes of what the policy
+reads of it (role, content, tool calls) as compact UTF-8 JSON, so that `usage.prompt_tokens` counts messages.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class LinearModel:
     by the deviation of the group), `epsilon` (how far a probability ratio may move from 1, both ways; 0.2 if not given),
     `kl_penalty_coef`, `kl_penalty_reference_step` and `kl_penalty_step_lag`. The objective is PPO's clipped one whatever
     `loss_fn` says, with an entropy bonus, in `GRADIENT_STEPS` steps of Adam. The other settings are for language models and
-    change nothing.
+    change nothing. What is to be trained on is sampled at temperature 1: a reply's log-probabilities are those at the
+    temperature it was drawn at (at 0, those at 1), and training scores it at 1.
 
     Args:
         folder: where the state of each step is kept as `linear-000003.json`, for a later process to go on from; None keeps
@@ -106,9 +107,10 @@ class LinearModel:
         """See `ServedModel.complete`. The tools are those of the environment, whatever the request brought."""
         if max_tokens < MAX_TOKENS:
             raise UsageError(f"max_tokens is {max_tokens}, and a reply takes up to {MAX_TOKENS}; allow that many")
+        weights = self.weights(step)
         with _refusing_other_conversations():
             said = _plain(messages)
-            reply = reply_to(said, self._states[step].weights, temperature, random.Random(seed))
+            reply = reply_to(said, weights, temperature, random.Random(seed))
         decisions: list[int] = reply.raw["decisions"]
         return Completion(
             message=reply.as_message(),
@@ -136,6 +138,10 @@ class LinearModel:
             yield {**_metrics(terms, gradient, settings), **kl_to_reference}
         self._keep(step + 1, _State(weights, adam))
 
+    def weights(self, step: int) -> Weights:
+        """The weights of a step, one of `steps()`; not to be changed."""
+        return self._states[step].weights
+
     def steps(self) -> Sequence[int]:
         """See `ServedModel.steps`."""
         return sorted(self._states)
@@ -160,7 +166,7 @@ class LinearModel:
             return samples, {}
         if settings.kl_step not in self._states:
             raise JobError(f"the KL reference is step {settings.kl_step}, and there are {self.steps()}")
-        reference = self._states[settings.kl_step].weights
+        reference = self.weights(settings.kl_step)
         excess = [sample.logprob - _logprob(sample, reference) for sample in samples]
         mean = float(np.mean(excess))
         worth = [s.advantage + settings.kl_coefficient * (mean - kl) for s, kl in zip(samples, excess, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isfinite
 
 from rich.console import Console, Group, RenderableType
@@ -23,7 +24,7 @@ def curve(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
         return ""
     bins = min(width, len(values))
     edges = [round(i * len(values) / bins) for i in range(bins + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
     top = max(means) or 1.0
     return "".join(_BLOCKS[min(7, int(8 * max(0.0, mean) / top))] for mean in means)
 

@@ -212,7 +212,7 @@ class _Run:
     stop: Stop
     listener: Listener
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    spent: Usage = Usage()
+    spent: Usage = field(default_factory=Usage)
 
     async def go(self) -> bool:
         """Do every step that is left; whether all are done."""

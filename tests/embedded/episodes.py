@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradient_rl.policies.base import Policy
-from gradient_rl.policies.linear import LinearPolicy, zero_weights
+from gradient_rl.policies.linear import LinearPolicy, Weights, zero_weights
 from gradient_rl.rollout.runner import Job, Setting, run_group
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Group, Trajectory
+from gradient_rl.training.config import TrainingConfig
 
 
 async def group_by(policy: Policy, task: Task, setting: Setting, size: int, step: int = 0, seed: int = 0) -> Group:
@@ -18,10 +19,12 @@ async def group_by(policy: Policy, task: Task, setting: Setting, size: int, step
     return await run_group(jobs, setting, concurrency=8)
 
 
-def groups_of(tasks: Sequence[Task], setting: Setting, size: int = 6) -> list[Group]:
-    """Groups of the untrained policy."""
-    policy = LinearPolicy(zero_weights(), temperature=1.0)
-    return [asyncio.run(group_by(policy, task, setting, size)) for task in tasks]
+def groups_of(
+    tasks: Sequence[Task], setting: Setting, size: int, step: int = 0, seed: int = 0, weights: Weights | None = None
+) -> list[Group]:
+    """Groups of the plain policy; without weights, of the untrained one."""
+    policy = LinearPolicy(weights or zero_weights(), temperature=1.0)
+    return [asyncio.run(group_by(policy, task, setting, size, step, seed)) for task in tasks]
 
 
 def as_art(group: Group) -> dict[str, Any]:
@@ -44,3 +47,9 @@ def _choice(message: dict[str, Any], decisions: Sequence[int], logprobs: Sequenc
         "token_ids": list(decisions),
         "logprobs": {"content": content},
     }
+
+
+AS_SERVED = TrainingConfig(
+    learning_rate=0.05, update_epochs=4, clip_ratio=0.2, entropy_bonus=0.01, weight_decay=0.0, credit_by_part=False
+)
+"""The plain learner's settings that the served model has built in. It is sent total rewards, and so knows no parts."""

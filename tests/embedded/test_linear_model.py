@@ -24,11 +24,10 @@ from gradient_rl.policies.linear import decisions_behind, log_softmax, named, re
 from gradient_rl.rewards.advantages import Estimator
 from gradient_rl.rollout.runner import Setting
 from gradient_rl.schema.trajectory import Group
-from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.groups import sort_groups
 from gradient_rl.training.linear import LinearLearner
 from tests.embedded.calling import complete, failure, register, train
-from tests.embedded.episodes import as_art, groups_of
+from tests.embedded.episodes import AS_SERVED, as_art, groups_of
 from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
 
 ART_DEFAULTS = {"learning_rate": 5e-6, "scale_rewards": True, "epsilon": None, "kl_penalty_coef": 0.0, "loss_fn": "cispo"}
@@ -81,7 +80,7 @@ def test_a_reply_is_the_plain_policys_with_a_token_for_each_decision(sent: Seque
     messages, _ = longest(sent)
     model = LinearModel(None)
     completion = sample(model, messages, seed=5)
-    reply = reply_to(messages, model._states[0].weights, 1.0, random.Random(5))
+    reply = reply_to(messages, model.weights(0), 1.0, random.Random(5))
 
     assert completion.message == reply.as_message()
     assert list(completion.token_ids) == reply.raw["decisions"]
@@ -96,7 +95,7 @@ def test_the_log_probabilities_are_those_of_the_weights(sent: Sequence[Mapping[s
     model = LinearModel(None)
     learn(model, sent)
     completion = sample(model, messages, step=1)
-    weights = model._states[1].weights
+    weights = model.weights(1)
     again = [
         float(log_softmax(d.features @ weights[d.kind])[d.chosen]) for d in decisions_behind(messages, completion.token_ids)
     ]
@@ -157,7 +156,7 @@ def test_a_reply_is_not_cut_short() -> None:
 def test_a_job_moves_the_weights_as_the_plain_learner_does(
     played: list[Group], sent: Sequence[Mapping[str, Any]], tmp_path: Path, scale_rewards: bool, estimator: Estimator
 ) -> None:
-    learner = LinearLearner(TrainingConfig(estimator=estimator), tmp_path / "plain")
+    learner = LinearLearner(AS_SERVED.model_copy(update={"estimator": estimator}), tmp_path / "plain")
     model = LinearModel(tmp_path / "served")
     for step in range(2):
         asyncio.run(learner.update(step + 1, sort_groups(played).used))
@@ -206,7 +205,7 @@ def test_the_penalty_holds_the_policy_near_its_reference(sent: Sequence[Mapping[
     learn(held, sent, 1, kl_penalty_coef=5.0, kl_penalty_reference_step=1)
 
     assert at_base == pytest.approx(0.0, abs=1e-12)
-    assert named(free._states[2].weights) != named(held._states[2].weights)
+    assert named(free.weights(2)) != named(held.weights(2))
 
 
 @pytest.mark.parametrize(

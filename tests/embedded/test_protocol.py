@@ -21,6 +21,7 @@ from gradient_rl.embedded.protocol import (
     read_groups,
     read_inference_name,
     read_request,
+    turns_in,
     why_untrainable,
 )
 from tests.embedded.calling import NAMES, QUESTION, choice, group
@@ -227,3 +228,14 @@ def test_a_list_comes_in_pages(query: PageQuery, ids: list[str], more: bool) -> 
 def test_a_page_after_nothing_is_refused() -> None:
     with pytest.raises(RefusedError, match="after='z' is the id of no entry"):
         page_of(ENTRIES, PageQuery(after="z"))
+
+
+def test_a_turn_is_a_choice_behind_what_was_said_before_it_in_its_own_history() -> None:
+    asked, told = {"role": "user", "content": "How much?"}, {"role": "tool", "content": "{}"}
+    first, second, other = ({"finish_reason": "stop", "message": {"role": "assistant", "content": c}} for c in "abc")
+    trajectory = {
+        "messages_and_choices": [asked, first, told, second],
+        "additional_histories": [{"messages_and_choices": [told, other]}],
+    }
+
+    assert list(turns_in(trajectory)) == [([asked], first), ([asked, first["message"], told], second), ([told], other)]
