@@ -235,7 +235,7 @@ def with_token_ids(sent: list[dict[str, Any]], change: Callable[[list[Any]], lis
     [
         (lambda ids: [99, *ids[1:]], "decision 1 is 99, and there are 2 candidates for 'move'"),
         (lambda ids: ids[:-1], "candidates for"),
-        (lambda ids: [*ids, 0], "decisions, and there are"),
+        (lambda ids: [*ids, 0], "decisions, and the reply takes"),
         (lambda ids: ["0", *ids[1:]], "the token id '0' is not a whole number"),
     ],
 )
