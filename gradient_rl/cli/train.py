@@ -181,6 +181,8 @@ def _opening_dry(entries: Mapping[str, Entry], policy: str) -> Opening:
         from gradient_rl.training.dry_run import DryRunLearner
         from gradient_rl.training.loop import PAYLOAD
 
+        if policy == ART:
+            print("a dry run has no model to ask, so the heuristic policy stands in for it", file=sys.stderr)
         yield DryRunLearner(entries.get(policy, entries["heuristic"]), artifacts / PAYLOAD)
 
     return open_dry
@@ -324,7 +326,7 @@ def _next(training: Training, artifacts: Path) -> str:
     if training.dry_run:
         return "gradient-train trains the linear policy, with no key and no GPU."
     place = "" if artifacts == Path("artifacts") else f" --artifacts {shlex.quote(str(artifacts))}"
-    return f"gradient-eval --policy {training.policy}@0 --policy {training.policy}@latest --samples 8 --temperature 1{place}"
+    return f"gradient-eval --policy {training.policy}@0 --policy {training.policy}@latest --samples 8{place}"
 
 
 def _refuse_missing_rewards(training: Training) -> None:
