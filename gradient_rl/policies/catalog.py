@@ -126,7 +126,7 @@ def find_player(spec: str, checkpoints: Path, temperature: float = 0.0, catalog:
     name, at, label = (spec, "", "") if spec in known else spec.strip().partition("@")
     entry = known.get(name)
     if entry is None:
-        raise UsageError(f"there is no policy '{name}'; the policies are {', '.join(known)}")
+        raise UsageError(f"there is no policy '{name}'; the policies are {', '.join(known)}, chat:MODEL")
     if entry.learned:
         checkpoint, base = _find_checkpoint(entry, label or LATEST, checkpoints)
         return Player(entry.make(temperature, checkpoint), checkpoint, base)

@@ -158,7 +158,7 @@ def test_an_earlier_run_is_kept_and_named_by_its_time_and_id(tmp_path: Path, dat
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--policy", "strong"], 2, "there is no policy 'strong'; the policies are weak, heuristic, learned"),
+        (["--policy", "strong"], 2, "there is no policy 'strong'; the policies are weak, heuristic, linear"),
         (["--policy", "weak@3"], 2, "policy 'weak' has no checkpoints"),
         (["--policy", "learned@7"], 2, "policy 'learned' has no checkpoint in artifacts/checkpoints"),
         (["--baseline", "strong"], 2, "there is no policy 'strong'"),
