@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +39,8 @@ from gradient_rl.errors import GradientError, UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gradient_rl.policies.catalog import Entry
+    from gradient_rl.policies.base import Policy
+    from gradient_rl.policies.catalog import Checkpoint, Entry
     from gradient_rl.policies.endpoint import Price
     from gradient_rl.schema.training import StepMetrics, Training
     from gradient_rl.schema.trajectory import Trajectory
@@ -143,12 +144,13 @@ def _run(
 
     opening = _opening(config, remote, dry_run)
     plan = plan_training(config, data, dry_run=dry_run, budget=_budget(remote))
+    wandb_key = _tracking_key() if wandb else None
     if config.policy == ART and not dry_run:
         _tell_the_price(plan, remote)
     stop = Stop()
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
         plan = prepare_folder(plan, artifacts, resume=resume)
-        with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb) as (steps, listener):
+        with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):
             training = run_training(plan, learner, artifacts, stop, listener)
     if training is None:
         raise _interrupted(steps)
@@ -172,7 +174,7 @@ def _opening(config: TrainingConfig, remote: Remote, dry_run: bool) -> Opening:
 
 
 def _opening_dry(entries: Mapping[str, Entry], policy: str) -> Opening:
-    """A dry run of `art` has no model to ask, so the heuristic policy stands in."""
+    """A dry run of `art` has no model to ask, so the heuristic policy stands in; that of `linear` plays its first state."""
     if policy not in entries and policy != ART:
         raise UsageError(f"--policy {policy}: there is no such policy; --dry-run plays {', '.join(entries)}, {ART}")
 
@@ -183,9 +185,17 @@ def _opening_dry(entries: Mapping[str, Entry], policy: str) -> Opening:
 
         if policy == ART:
             print("a dry run has no model to ask, so the heuristic policy stands in for it", file=sys.stderr)
-        yield DryRunLearner(entries.get(policy, entries["heuristic"]), artifacts / PAYLOAD)
+        entry = entries.get(policy, entries["heuristic"])
+        untrained = replace(entry, make=_untrained) if entry.name == "linear" else entry
+        yield DryRunLearner(untrained, artifacts / PAYLOAD)
 
     return open_dry
+
+
+def _untrained(temperature: float, _: Checkpoint | None) -> Policy:
+    from gradient_rl.policies.linear import LinearPolicy, zero_weights
+
+    return LinearPolicy(zero_weights(), temperature)
 
 
 @contextmanager
@@ -244,6 +254,12 @@ def _budget(remote: Remote) -> Budget:
     return Budget(remote.max_tokens, remote.max_usd)
 
 
+def _tracking_key() -> str:
+    from gradient_rl.training.tracking import needed_key as needed_tracking_key
+
+    return needed_tracking_key(environment())
+
+
 def _tell_the_price(plan: Plan, remote: Remote) -> None:
     """Print what a run would send and what of it is billed, before the first call, and ask on a terminal."""
     from gradient_rl.training.estimate import estimate
@@ -260,17 +276,17 @@ def _tell_the_price(plan: Plan, remote: Remote) -> None:
 
 
 @contextmanager
-def _listening(plan: Plan, artifacts: Path, wandb: bool) -> Generator[tuple[list[StepMetrics], Listener]]:
+def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[tuple[list[StepMetrics], Listener]]:
     """The steps as they end, and who listens: a live view on stderr if that is a terminal, Weights & Biases if asked for."""
     from gradient_rl.training.loop import Listener
 
     steps: list[StepMetrics] = []
     listeners: list[OnStep] = [steps.append]
     with ExitStack() as stack:
-        if wandb:
-            from gradient_rl.training.tracking import KEY, tracked
+        if wandb_key is not None:
+            from gradient_rl.training.tracking import tracked
 
-            listeners.append(stack.enter_context(tracked(plan, artifacts, environment().get(KEY, ""))))
+            listeners.append(stack.enter_context(tracked(plan, artifacts, wandb_key)))
         on_episode = stack.enter_context(_live(plan, steps, listeners)) if sys.stderr.isatty() else None
 
         def on_step(metrics: StepMetrics) -> None:

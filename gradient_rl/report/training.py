@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gradient_rl.report.terminal import safe
 from gradient_rl.schema.training import Played, StepMetrics, Training
 
 CURVE_WIDTH = 40
@@ -32,7 +33,15 @@ def curve(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
 def step_table(steps: Sequence[StepMetrics]) -> Table:
     """A row a step: its reward and parts, the groups that taught something, calls, the validation, seconds."""
     parts = list(dict.fromkeys(name for m in steps for p in (m.train, m.validation) if p for name in p.parts))
-    titles = ["step", "reward", *(_PART_TITLES.get(name, name) for name in parts), "groups used", "calls", "validation", "s"]
+    titles = [
+        "step",
+        "reward",
+        *(_PART_TITLES.get(name, safe(name)) for name in parts),
+        "groups used",
+        "calls",
+        "validation",
+        "s",
+    ]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in titles:
         table.add_column(title, justify="right")
@@ -64,14 +73,14 @@ def rewards_of(steps: Sequence[StepMetrics]) -> list[float]:
 def print_training(console: Console, training: Training, steps: Sequence[StepMetrics]) -> None:
     """Print the curve, the validated steps, what was learned, and before against after."""
     rewards = rewards_of(steps)
-    console.print(Text.assemble((f"{training.policy}", "bold"), f"  {training.steps} steps, {training.episodes} episodes"))
+    console.print(Text.assemble((safe(training.policy), "bold"), f"  {training.steps} steps, {training.episodes} episodes"))
     if rewards:
         console.print(f"training reward {curve(rewards)} {rewards[0]:.3f} to {rewards[-1]:.3f}")
     console.print(step_table([m for m in steps if m.validation or m.step == training.steps]))
     if lost := _lost_groups(steps):
         console.print(f"\nGroups that taught nothing: {lost}.")
     if training.learned:
-        shown = ", ".join(f"{name} {weight:+.2f}" for name, weight in training.learned.items())
+        shown = ", ".join(f"{safe(name)} {weight:+.2f}" for name, weight in training.learned.items())
         console.print(f"Largest weights: {shown}.")
     if training.before and training.after and not training.dry_run:
         console.print(_before_and_after(training.before, training.after))
@@ -103,7 +112,7 @@ _PAYLOAD = (
 def _before_and_after(before: Played, after: Played) -> Table:
     parts = [name for name in after.parts if name in before.parts]
     rows = [("reward", before.reward, after.reward)]
-    rows += [(_PART_TITLES.get(name, name), before.parts[name], after.parts[name]) for name in parts]
+    rows += [(_PART_TITLES.get(name, safe(name)), before.parts[name], after.parts[name]) for name in parts]
     rows += [("calls", before.calls, after.calls), ("records opened", before.opened, after.opened)]
     rows += [("records cited", before.cited, after.cited)]
     table = Table(title=f"{after.episodes} validation episodes", title_justify="left", box=None, padding=(0, 2, 0, 0))
@@ -120,7 +129,7 @@ def _lost_groups(steps: Sequence[StepMetrics]) -> str:
         for reason, count in metrics.dropped.items():
             reasons[reason] = reasons.get(reason, 0) + count
     total, lost = sum(m.groups for m in steps), sum(reasons.values())
-    return f"{lost} of {total}: " + ", ".join(f"{count} {reason}" for reason, count in reasons.items()) if lost else ""
+    return f"{lost} of {total}: " + ", ".join(f"{count} {safe(reason)}" for reason, count in reasons.items()) if lost else ""
 
 
 def _number(value: float | None) -> str:

@@ -68,8 +68,8 @@ class LinearLearner:
 
     def learned(self) -> Mapping[str, float]:
         """See `Learner.learned`."""
-        by_size = sorted(named(self._weights).items(), key=lambda item: -abs(item[1]))
-        return dict(by_size[:SHOWN_WEIGHTS])
+        moved = [(name, weight) for name, weight in named(self._weights).items() if weight]
+        return dict(sorted(moved, key=lambda item: -abs(item[1]))[:SHOWN_WEIGHTS])
 
     async def close(self) -> None:
         """See `Learner.close`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,9 +17,11 @@ from itertools import takewhile
 from math import fsum
 from pathlib import Path
 
+from pydantic import ValidationError
+
 import gradient_rl
 from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
-from gradient_rl.errors import GuardError, NothingToReadError
+from gradient_rl.errors import ArtifactError, DataError, GuardError, NothingToReadError
 from gradient_rl.evaluation.records import KEY, write_trajectories
 from gradient_rl.evaluation.run import Stop
 from gradient_rl.policies.base import Policy
@@ -38,6 +40,7 @@ from gradient_rl.runs import (
 from gradient_rl.schema.task import Split, Task
 from gradient_rl.schema.training import Played, StepMetrics, Training
 from gradient_rl.schema.trajectory import Group, Trajectory, Usage
+from gradient_rl.schema.workspace import FrozenRecord
 from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.groups import sort_groups, tasks_of_step
 from gradient_rl.training.learner import Learner
@@ -173,25 +176,23 @@ class Ledger:
     def __init__(self, folder: Path, run_id: str) -> None:
         self._metrics = Journal(folder / METRICS, METRICS_KEY)
         self._trajectories = Journal(folder / TRAJECTORIES, KEY)
-        self.steps = [StepMetrics.model_validate(record) for _, record in read_journal(folder / METRICS)]
+        self.steps = list(_records(folder / METRICS, StepMetrics))
         """Metrics of the steps that are done, in order."""
-        self._left = _of_step(folder / TRAJECTORIES, run_id, self.steps[-1].step + 1 if self.steps else 0)
+        self.spent = Usage()
+        """What the episodes that are there have cost, also those that were played again."""
+        self._left: list[Trajectory] = []
+        for trajectory in _records(folder / TRAJECTORIES, Trajectory):
+            self._know(trajectory, run_id)
 
     def played(self, step: int, split: Split) -> dict[tuple[str, int], Trajectory]:
         """By task and sample, the last attempts of a step that was begun and not done."""
         found = [t for t in self._left if t.step == step and t.split == split]
         return {(t.task_id, t.sample): t for t in sorted(found, key=lambda t: t.attempt)}
 
-    def spent(self) -> Usage:
-        """What the run has cost so far, in whole steps and in the one that was begun."""
-        whole = [p for metrics in self.steps for p in (metrics.train, metrics.validation) if p]
-        tokens = sum(p.tokens for p in whole) + sum(t.usage.tokens for t in self._left)
-        cost_usd = fsum([*(p.cost_usd for p in whole), *(t.usage.cost_usd for t in self._left)])
-        return Usage(prompt_tokens=tokens, cost_usd=cost_usd)
-
     def add(self, trajectories: Sequence[Trajectory]) -> None:
         """Write episodes; they are on the disk when this returns."""
-        write_trajectories(self._trajectories, *trajectories)
+        if trajectories:
+            write_trajectories(self._trajectories, *trajectories)
 
     def end_step(self, metrics: StepMetrics) -> None:
         """Write that a step is done."""
@@ -202,6 +203,13 @@ class Ledger:
         """Close both files."""
         self._metrics.close()
         self._trajectories.close()
+
+    def _know(self, trajectory: Trajectory, run_id: str) -> None:
+        """Take an earlier process's episode in; of those of steps that are done nothing but the cost is needed any more."""
+        if trajectory.run_id == run_id:
+            self.spent += trajectory.usage
+            if trajectory.step == (self.steps[-1].step + 1 if self.steps else 0):
+                self._left.append(trajectory)
 
 
 @dataclass
@@ -229,11 +237,12 @@ class _Run:
             await self.learner.close()
 
     async def _steps(self) -> bool:
-        self.spent = self.ledger.spent()
+        self.spent = self.ledger.spent
         for done in self.ledger.steps:
             self.listener.step(done)
         if self.ledger.steps:
             await self.learner.restore(self.ledger.steps[-1].step)
+            await self.learner.retain(self._worth_keeping())  # the earlier process may have ended before it, or kept more
         for step in range(len(self.ledger.steps), self.plan.config.max_steps + 1):
             metrics = None if self.stop.requested else await (self._step(step) if step else self._before())
             if metrics is None:
@@ -321,6 +330,9 @@ class _Run:
                 self.listener.episode(trajectory)
                 if len(there[trajectory.task_id]) == samples:
                     self.ledger.add(unwritten.pop(trajectory.task_id))
+        except ArtifactError:
+            unwritten.clear()  # the journal is closed; another write to it would fail as well, and hide why
+            raise
         finally:
             self.ledger.add([trajectory for group in unwritten.values() for trajectory in group])
         if (met := self._overspent()) and any(len(group) < samples for group in there.values()):
@@ -363,9 +375,13 @@ def best_step(steps: Iterable[StepMetrics]) -> int | None:
     return max(rewards, key=lambda step: (rewards[step], -step), default=None)
 
 
-def _of_step(path: Path, run_id: str, step: int) -> list[Trajectory]:
-    """Trajectories of a step that was begun; of those of earlier steps nothing is needed any more."""
-    return [Trajectory.model_validate(r) for _, r in read_journal(path) if r.get("step") == step and r.get("run_id") == run_id]
+def _records[R: FrozenRecord](path: Path, kind: type[R]) -> Iterator[R]:
+    for number, record in read_journal(path):
+        try:
+            yield kind.model_validate(record)
+        except ValidationError as error:
+            fault = f"{error.errors(include_url=False)[0]['msg']}"
+            raise DataError(f"{path} line {number} is damaged: {fault}; begin a new run without --resume") from None
 
 
 def _summary(run: _Run, seconds: float) -> Training:

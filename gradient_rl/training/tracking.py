@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,18 @@ from gradient_rl.training.loop import OnStep, Plan
 KEY = "WANDB_API_KEY"
 
 
+def needed_key(values: Mapping[str, str]) -> str:
+    """The key, from these variables; empty where the mode is not online and it is not needed.
+
+    Raises:
+        MissingKeyError: there is no key and the mode is online.
+    """
+    key = values.get(KEY, "").strip()
+    if not key and os.environ.get("WANDB_MODE", "online") == "online":
+        raise MissingKeyError(f"--wandb needs {KEY}: get a key at https://wandb.ai/authorize and put it into ./.env")
+    return key
+
+
 @contextmanager
 def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
     """A run of that service, which gets each step's numbers. Its own files go under the artifacts folder.
@@ -21,16 +33,14 @@ def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
     Args:
         plan: names the run and its configuration.
         folder: the artifacts folder.
-        key: empty where `WANDB_MODE` is `offline` or `disabled`.
+        key: as `needed_key` gave it.
 
     Raises:
-        MissingKeyError: there is no key and the mode is online.
+        MissingKeyError: the key is refused.
         ServiceError: the service does not answer.
     """
-    if not key and os.environ.get("WANDB_MODE", "online") == "online":
-        raise MissingKeyError(f"--wandb needs {KEY}: get a key at https://wandb.ai/authorize and put it into ./.env")
     import wandb
-    from wandb.errors import Error
+    from wandb.errors import AuthenticationError, Error
 
     name, settings = plan.identity.label, wandb.Settings(api_key=key or None, console="off", silent=True)
     config = plan.config.model_dump(mode="json")
@@ -38,6 +48,8 @@ def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
         run = wandb.init(
             project=plan.config.project, name=name, id=name, resume="allow", dir=str(folder), config=config, settings=settings
         )
+    except AuthenticationError as error:
+        raise MissingKeyError(f"{KEY} is refused: {error}; get a key at https://wandb.ai/authorize") from None
     except Error as error:
         raise ServiceError(f"Weights & Biases did not begin a run: {error}; leave --wandb out to train without it") from None
     with run:
