@@ -74,7 +74,7 @@ def test_a_newcomer_sees_the_reward_the_validation_and_what_to_do_next(
     assert [line.split()[0] for line in lines[3:5]] == ["0", "2"]
     assert "10 validation episodes" in [line.strip() for line in lines]
     assert lines[-2] == "Saved artifacts/train.json, the metrics and the trajectories beside it."
-    assert lines[-1] == "Next: gradient-eval --policy linear@0 --policy linear@latest --samples 8 --temperature 1"
+    assert lines[-1] == "Next: gradient-eval --policy linear@0 --policy linear@latest --samples 8"
     assert {name for name in files(folder / "artifacts") if not name.startswith(".")} == {
         *("train.json", "train.run.json", "train.metrics.jsonl", "train.trajectories.jsonl"),
         *(f"checkpoints/linear-{step:06}.json" for step in range(3)),
@@ -91,7 +91,7 @@ def test_another_folder_is_named_in_what_comes_next_and_json_is_the_file(tmp_pat
     assert (found.schema_version, found.policy, found.dry_run, found.steps, found.episodes) == (1, "linear", False, 2, 56)
     assert (found.config["seed"], found.latest, found.excluded) == (1, "2", 0)
     told = train(tmp_path, *SMALL, "--resume", "--artifacts", "my runs")
-    assert told.stdout.splitlines()[-1].endswith("--temperature 1 --artifacts 'my runs'")
+    assert told.stdout.splitlines()[-1].endswith("--samples 8 --artifacts 'my runs'")
 
 
 def test_flags_override_the_file_and_the_file_the_defaults(tmp_path: Path) -> None:

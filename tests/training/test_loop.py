@@ -185,7 +185,7 @@ def test_episodes_that_do_not_end_within_the_grace_are_given_up_and_the_others_s
 
 
 def command(folder: Path, *arguments: str) -> list[str]:
-    lines = [f"{name} = {value}" for name, value in CONFIG.model_dump().items() if isinstance(value, int | float)]
+    lines = [f"{name} = {json.dumps(value)}" for name, value in CONFIG.model_dump().items() if isinstance(value, int | float)]
     (folder / "run.toml").write_text("\n".join(lines))
     code = "from gradient_rl.cli.train import main; main()"
     return [sys.executable, "-c", code, "--config", "run.toml", *arguments]
@@ -254,7 +254,7 @@ def test_a_complete_run_resumed_plays_nothing_and_writes_the_same_summary(copied
     ("changes", "words"),
     [
         ({"seed": 2}, "--resume: config.seed was 1 when the run began and is 2 now"),
-        ({"learning_rate": 0.01}, "--resume: config.learning_rate was 0.05 when the run began and is 0.01 now"),
+        ({"learning_rate": 0.01}, "--resume: config.learning_rate was 0.08 when the run began and is 0.01 now"),
         ({"group_size": 4}, "--resume: config.group_size was 6 when the run began and is 4 now"),
         ({"limits": {"max_calls": 3}}, "--resume: config.limits was "),
     ],
