@@ -33,6 +33,8 @@ MANIFEST = "eval.run.json"
 FILES = ("eval.json", "eval.md", "eval.*.jsonl")
 GRACE_S = 10.0
 """How long episodes in flight may go on after the first request to stop."""
+DEADLINE_S = 900.0
+"""Seconds that an episode may take; one that takes longer failed on the way and has no reward."""
 
 type Listen = Callable[[str, Outcome], None]
 """Called with a player's name and what its episode measured, once the trajectory is on the disk."""
@@ -147,7 +149,7 @@ def plan_evaluation(request: Request, data: Path, artifacts: Path, catalog: Sequ
     tasks = choose_tasks(file, request.split, request.task_ids)
     setting = setting_for(load_workspace(data), profile=request.profile, tasks_digest=file.digest)
     identity = _identity_of(request, lineup, tasks, setting)
-    return Plan(request, lineup, tasks, replace(setting, run_id=identity.run_id), identity)
+    return Plan(request, lineup, tasks, replace(setting, run_id=identity.run_id, deadline_s=DEADLINE_S), identity)
 
 
 def choose_tasks(file: TaskFile, split: Split, ids: Sequence[str]) -> tuple[Task, ...]:

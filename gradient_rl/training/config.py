@@ -46,6 +46,8 @@ class TrainingConfig(FrozenRecord):
     """The newest so many are kept, beside the base and the best on the validation tasks."""
     concurrency: int = Field(default=8, ge=1)
     """Episodes at a time."""
+    episode_deadline_s: float = Field(default=900.0, gt=0.0)
+    """Seconds that an episode may take; one that takes longer failed on the way and has no reward."""
     update_epochs: int = Field(default=8, ge=1)
     """`linear`: gradient steps on one batch."""
     clip_ratio: float = Field(default=0.3, gt=0.0, lt=1.0)

@@ -53,7 +53,7 @@ PAYLOAD = "train.payload.jsonl"
 CHECKPOINTS = "checkpoints"
 FILES = (SUMMARY, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
 METRICS_KEY = ("run_id", "step")
-_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints"})
+_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints", "episode_deadline_s"})
 """Fields that a resumed run may have anew: they decide how far and how fast it goes, and not what a step is."""
 
 type OnStep = Callable[[StepMetrics], None]
@@ -122,7 +122,7 @@ def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False, 
         "tasks": file.digest,
     }
     identity = RunIdentity(fields, datetime.now(UTC))
-    setting = replace(setting, run_id=identity.run_id)
+    setting = replace(setting, run_id=identity.run_id, deadline_s=config.episode_deadline_s)
     return Plan(config, dry_run, by_split[Split.TRAIN], by_split[Split.VALIDATION], setting, identity, budget or Budget())
 
 
