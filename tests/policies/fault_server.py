@@ -85,11 +85,12 @@ def refused_url() -> str:
 
 
 class FaultServer:
-    """Serves while its block is open; `requests` and `headers` hold what came in, in order."""
+    """Serves while its block is open; `requests`, `headers` and `paths` hold what came in, in order."""
 
     def __init__(self, respond: Respond) -> None:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.open = 0
         """Connections that are open now."""
         self._respond = respond
@@ -129,6 +130,7 @@ class FaultServer:
         fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
         body = json.loads(await reader.readexactly(int(fields.get("content-length", "0"))))
         self.headers.append(fields)
+        self.paths.append(head[0].split(" ")[1])
         self.requests.append(body)
         act = self._respond(body)
         if act.silent:

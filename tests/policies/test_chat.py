@@ -363,6 +363,20 @@ def test_the_request_says_what_the_endpoint_is_told() -> None:
     }
 
 
+def test_extra_headers_and_query_go_beside_the_body() -> None:
+    async def play() -> tuple[dict[str, Any], dict[str, str], str]:
+        async with FaultServer(in_turn(FOUND)) as server:
+            await act_at(server.url, {"extra_headers": {"X-Team": "us"}, "extra_query": {"version": "2"}})
+            return server.requests[0], server.headers[0], server.paths[0]
+
+    request, headers, path = asyncio.run(play())
+
+    assert headers["x-team"] == "us"
+    assert headers["authorization"] == f"Bearer {CANARY}"
+    assert path == "/v1/chat/completions?version=2"
+    assert not any(name.startswith("extra") or name == "timeout" for name in request)
+
+
 def test_a_server_without_a_key_is_asked_all_the_same() -> None:
     assert ask(FOUND, api_key="").reply.tool_calls
 
@@ -382,6 +396,22 @@ def test_a_native_call_goes_back_as_the_server_gave_it() -> None:
 
     assert reply.as_message() == {"role": "assistant", "content": "Let me see.", "tool_calls": [native("search", written)]}
     assert reply.tool_calls[0].arguments == {"query": "bakery", "x": 1.5}
+
+
+def test_null_is_left_out_of_what_is_kept_but_for_the_arguments_of_a_call() -> None:
+    call = {"id": "c1", "type": "function", "index": None, "function": {"name": "search", "arguments": {"query": None}}}
+    reply = ask(good(call, content=None)).reply
+
+    assert reply.raw["message"] == {
+        "role": "assistant",
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {"query": None}}}],
+    }
+    assert reply.tool_calls[0].arguments == {"query": None}
+
+
+@pytest.mark.parametrize("headers", [(), (("Content-Type", "text/plain"),)])
+def test_json_is_read_whatever_the_server_calls_it(headers: tuple[tuple[str, str], ...]) -> None:
+    assert ask(Act(200, json.dumps(completion(SEARCH)).encode(), headers)).reply.tool_calls[0].tool == "search"
 
 
 def test_two_calls_come_in_order() -> None:
