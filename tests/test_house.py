@@ -14,7 +14,7 @@ import pytest
 import gradient_rl
 
 PACKAGE = Path(gradient_rl.__file__).parent
-HEAVY = {"openai", "art", "wandb", "torch", "litellm", "scipy.stats", "pandas", "polars"}
+HEAVY = {"openai", "art", "wandb", "torch", "litellm", "scipy.stats", "pandas", "polars", "aiohttp"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
