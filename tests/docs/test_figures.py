@@ -10,7 +10,8 @@ import pytest
 from tests import worlds
 from tests.cli.running import run
 
-DECISIONS = Path(worlds.__file__).parent.parent / "docs" / "decisions.md"
+DOCS = Path(worlds.__file__).parent.parent / "docs"
+DECISIONS = DOCS / "decisions.md"
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "heldout"])
@@ -24,3 +25,26 @@ def test_the_table_of_the_scripted_policies_is_right(split: str, tmp_path: Path)
 
     row = f"| {split} | {weak['reward']['mean']:.3f} | {strong['reward']['mean']:.3f} | {difference} | {right} |"
     assert row in DECISIONS.read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_the_table_of_training_runs_is_right(seed: int, tmp_path: Path) -> None:
+    trained = json.loads(run("train", "--seed", str(seed), "--json", cwd=tmp_path).stdout)
+    evaluation = json.loads(run("evaluate", "--policy", "linear@latest", "--samples", "8", "--json", cwd=tmp_path).stdout)
+    steps = [json.loads(line) for line in (tmp_path / "artifacts" / "train.metrics.jsonl").read_text("utf-8").splitlines()]
+    compared = {(c["baseline"], c["candidate"]): c for c in evaluation["comparisons"]}
+
+    def against(baseline: str) -> str:
+        c = compared[baseline, "linear@50"]
+        return f"{c['difference']:+.3f} [{c['low']:+.3f}, {c['high']:+.3f}], {c['verdict']}"
+
+    cells = [
+        str(seed),
+        f"{steps[1]['train']['reward']:.3f}, {steps[-1]['train']['reward']:.3f}",
+        f"{trained['before']['reward']:.3f}, {trained['after']['reward']:.3f}",
+        f"{evaluation['policies']['linear@50']['metrics']['reward']['mean']:.3f}",
+        against("linear@0"),
+        against("weak"),
+    ]
+    assert f"| {' | '.join(cells)} |" in (DOCS / "training.md").read_text("utf-8")
