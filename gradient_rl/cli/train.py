@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from gradient_rl.policies.base import Policy
     from gradient_rl.policies.catalog import Checkpoint, Entry
-    from gradient_rl.policies.endpoint import Price
     from gradient_rl.schema.training import StepMetrics, Training
     from gradient_rl.schema.trajectory import Trajectory
+    from gradient_rl.training.art import Service
     from gradient_rl.training.config import TrainingConfig
     from gradient_rl.training.learner import Learner
     from gradient_rl.training.loop import Budget, Listener, OnEpisode, OnStep, Plan
@@ -216,7 +216,9 @@ def _opening_art(remote: Remote) -> Opening:
 
     @contextmanager
     def open_art(plan: Plan, artifacts: Path) -> Generator[Learner]:
-        yield _art_learner(plan, artifacts, url, key, price)
+        from gradient_rl.training.art import Service
+
+        yield _art_learner(plan, artifacts, Service(url, key, _adapter_name(plan), price, remote.api_key_env))
 
     return open_art
 
@@ -229,21 +231,26 @@ def _opening_embedded(remote: Remote) -> Opening:
     def open_embedded(plan: Plan, artifacts: Path) -> Generator[Learner]:
         from gradient_rl.embedded.linear import LinearModel
         from gradient_rl.embedded.server import serving
+        from gradient_rl.training.art import Service
 
         folder = artifacts / "checkpoints" / EMBEDDED
         folder.mkdir(parents=True, exist_ok=True)
         with serving(LinearModel(folder), folder=folder) as server:
-            yield _art_learner(plan, artifacts, server.base_url, "local", read_price(remote.price_per_million))
+            price, name = read_price(remote.price_per_million), _adapter_name(plan)
+            yield _art_learner(plan, artifacts, Service(server.base_url, "local", name, price, jobs_outlive_us=False))
 
     return open_embedded
 
 
-def _art_learner(plan: Plan, artifacts: Path, url: str, key: str, price: Price | None) -> Learner:
-    from gradient_rl.training.art import ArtLearner, Service
+def _art_learner(plan: Plan, artifacts: Path, service: Service) -> Learner:
+    from gradient_rl.training.art import ArtLearner
     from gradient_rl.training.loop import CHECKPOINTS
 
-    service = Service(url, key, run_name=f"gradient-{plan.identity.label}", price_per_million=price)
     return ArtLearner(plan.config, service, artifacts / CHECKPOINTS)
+
+
+def _adapter_name(plan: Plan) -> str:
+    return f"gradient-{plan.identity.label}"
 
 
 def _budget(remote: Remote) -> Budget:

@@ -21,6 +21,7 @@ from gradient_rl.errors import DataError, NothingToReadError, UsageError
 from gradient_rl.evaluation.lineup import DEFAULT_BASELINE, Lineup, line_up
 from gradient_rl.evaluation.metrics import Outcome, measure
 from gradient_rl.evaluation.records import KEY, OnDamage, attempts_made, read_trajectories, write_trajectories
+from gradient_rl.policies.base import Closable
 from gradient_rl.policies.catalog import CATALOG, Entry, Player, player_name
 from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import Job, Setting, run_many, setting_for, versions
@@ -299,6 +300,10 @@ async def _play(jobs: Iterable[Job], plan: Plan, stop: Stop, take: Callable[[Tra
     except TimeoutError:
         if not timeout.expired():
             raise
+    finally:
+        for player in plan.lineup.players:
+            if isinstance(player.policy, Closable):
+                await player.policy.aclose()
 
 
 def _identity_of(request: Request, lineup: Lineup, tasks: Sequence[Task], setting: Setting) -> RunIdentity:

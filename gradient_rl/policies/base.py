@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import Field, JsonValue
 
@@ -62,6 +62,15 @@ class Policy(Protocol):
             TransportError: the endpoint failed for good; the episode then has no reward.
             MissingKeyError, ServiceError: no episode can be played, so the run ends.
         """
+        ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A policy that holds a client of its own."""
+
+    async def aclose(self) -> None:
+        """Close it, in the event loop it was used in."""
         ...
 
 

@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,10 +49,14 @@ class Service:
     run_name: str
     """The durable name of the adapter: the same name, the same checkpoints."""
     price_per_million: Price | None = None
+    key_name: str = "WANDB_API_KEY"
+    """The variable that the key came from, for messages."""
     job_deadline_s: float = 3600.0
     """Seconds after which a training job counts as lost."""
     poll_s: float = 5.0
     """Seconds between two looks for the step of a job whose answer was lost."""
+    jobs_outlive_us: bool = True
+    """Whether a job goes on when this process has ended; if not, a later process need not wait for one."""
 
 
 class ArtLearner:
@@ -93,7 +97,7 @@ class ArtLearner:
             MissingKeyError: the key was refused.
         """
         marker = self._submitted()
-        if marker and marker.step == step and await self._found(marker):
+        if marker and marker.step == step and await self._found(marker, wait=self._service.jobs_outlive_us):
             return {"recovered": 1.0}
         sendable = [group for group in groups if payload_size([group]).trainable]
         if not sendable:
@@ -137,7 +141,7 @@ class ArtLearner:
                 checkpoint.path.unlink(missing_ok=True)
         kept = [read_art_state(c.path).server_step for c in saved if c not in gone and c.path]
         backend, model = self._ready()
-        with _told(self._endpoint("")):
+        with self._telling():
             # The public `delete_checkpoints` chooses by the library's own log, which this project does not write.
             await backend._delete_checkpoint_files(model, sorted({0, self._server_step, *kept}))  # pyright: ignore[reportPrivateUsage]
 
@@ -155,33 +159,34 @@ class ArtLearner:
 
     async def _train(self, step: int, groups: Sequence[Group]) -> Mapping[str, float]:
         backend, model = self._ready()
+        sent = to_art(groups)
         submission = Submission(step=step, server_step=self._server_step, submitted_at=self._clock())
         write_whole(self._folder / MARKER, json_line(submission.model_dump(mode="json")))
         config = self._config
         try:
-            with _told(self._endpoint("")):
+            with self._telling():
                 async with asyncio.timeout(self._service.job_deadline_s):
                     result = await backend.train(  # pyright: ignore[reportUnknownMemberType] - its own annotations are loose
                         model,
-                        to_art(groups),
+                        sent,
                         learning_rate=config.learning_rate,
                         loss_fn=config.loss,
                         scale_rewards=config.estimator is Estimator.GROUP_STD,
                         kl_penalty_coef=config.kl_penalty,
                     )
         except _LostError as error:
-            if await self._found(submission):
+            if await self._found(submission, wait=True):
                 return {"sent_groups": float(len(groups)), "recovered": 1.0}
             raise ServiceError(f"{error}; the job may still run, and --resume looks for its step") from None
-        except ServiceError:
-            (self._folder / MARKER).unlink(missing_ok=True)  # it is known to have failed, so it may be sent again
+        except (ServiceError, _RefusedKeyError):
+            (self._folder / MARKER).unlink(missing_ok=True)  # no job runs, so the step may be sent again
             raise
         self._server_step = result.step
         return {"sent_groups": float(len(groups)), **_finite(result.metrics)}
 
-    async def _found(self, submission: Submission) -> bool:
-        """Whether the step of a job that was sent has come, within the job's deadline."""
-        until = submission.submitted_at + self._service.job_deadline_s
+    async def _found(self, submission: Submission, *, wait: bool) -> bool:
+        """Whether the step of a job that was sent has come; `wait` gives it until the job's deadline."""
+        until = submission.submitted_at + self._service.job_deadline_s if wait else 0.0
         while True:
             there = await self._present_step()
             if there > submission.server_step:
@@ -193,7 +198,7 @@ class ArtLearner:
 
     async def _present_step(self) -> int:
         _, model = self._opened or await self._open()
-        with _told(self._endpoint("")):
+        with self._telling():
             return await model.get_step()
 
     async def _open(self) -> Opened:
@@ -202,8 +207,12 @@ class ArtLearner:
                 os.environ.setdefault(name, value)
             self._folder.mkdir(exist_ok=True)
             backend, model = _made(self._config, self._service, self._folder)
-            with _told(self._endpoint("")):
-                await model.register(backend)
+            try:
+                with self._telling():
+                    await model.register(backend)
+            except BaseException:
+                await backend.close()
+                raise
             self._opened = backend, model
         return self._opened
 
@@ -211,6 +220,9 @@ class ArtLearner:
         if self._opened is None:
             raise RuntimeError("checkpoint or restore comes first: they register the model")
         return self._opened
+
+    def _telling(self) -> AbstractContextManager[None]:
+        return _told(self._endpoint(""), self._service.key_name)
 
     def _endpoint(self, model: str) -> Endpoint:
         return Endpoint(
@@ -236,31 +248,41 @@ class _LostError(ServiceError):
     """The service may have taken the request, and its answer did not come."""
 
 
+class _RefusedKeyError(MissingKeyError):
+    """The key was refused, and with it what was to be begun."""
+
+
 @contextmanager
-def _told(endpoint: Endpoint) -> Generator[None]:
-    """Turn a failure of the service into one sentence without secrets."""
-    from openai import APIConnectionError, APIStatusError
+def _told(endpoint: Endpoint, key_name: str) -> Generator[None]:
+    """Turn a failure of the service into one sentence without secrets.
+
+    Only what begins something is posted: a request to read that fails says nothing of a job that was begun before it.
+    """
+    from openai import APIConnectionError, APIError, APIStatusError
 
     where = f"the training service at {endpoint.shown_url}"
     try:
         yield
     except APIStatusError as error:
-        raise _status_error(where, endpoint.hide(str(error.message)), error.status_code) from None
+        begun = error.request.method == "GET" or error.status_code >= 500
+        if error.status_code in (401, 403):
+            refused = MissingKeyError if begun else _RefusedKeyError
+            remedy = f"put a valid one into {key_name}, in the environment or in ./.env"
+            raise refused(f"{where} refused the key (HTTP {error.status_code}); {remedy}") from None
+        kind = _LostError if begun else ServiceError
+        message = endpoint.hide(str(error.message))[:300]
+        raise kind(f"{where} answered HTTP {error.status_code}: {message}") from None
     except APIConnectionError as error:
-        reached = type(error.__cause__).__name__ not in ("ConnectError", "ConnectTimeout")
+        reached = error.request.method == "GET" or type(error.__cause__).__name__ not in ("ConnectError", "ConnectTimeout")
         kind, remedy = (_LostError, "the connection broke") if reached else (ServiceError, "check the address and the network")
         raise kind(f"{where} cannot be reached: {remedy}") from None
     except TimeoutError:
         raise _LostError(f"{where} did not end the job in time") from None
     except RuntimeError as error:
         raise ServiceError(f"{where}: {endpoint.hide(str(error))}") from None
-
-
-def _status_error(where: str, message: str, status: int) -> ServiceError | MissingKeyError:
-    if status in (401, 403):
-        return MissingKeyError(f"{where} refused the key (HTTP {status}); put a valid one into WANDB_API_KEY or ./.env")
-    kind = _LostError if status >= 500 else ServiceError
-    return kind(f"{where} answered HTTP {status}: {message[:300]}")
+    except (APIError, AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
+        # What the library runs into when an answer has another form than it expects.
+        raise _LostError(f"{where} gave an answer that cannot be read ({type(error).__name__}); check the address") from None
 
 
 def _made(config: TrainingConfig, service: Service, folder: Path) -> Opened:
