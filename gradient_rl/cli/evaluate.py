@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
-from gradient_rl.cli.remote import KEY_NAME, BaseUrlOption, KeyOption, PriceOption, find_access
+from gradient_rl.cli.remote import EMBEDDED, BaseUrlOption, KeyOption, PriceOption, find_access
 from gradient_rl.cli.terminal import (
     INTERRUPTED,
     ArtifactsOption,
@@ -79,7 +79,7 @@ def evaluate(
     artifacts: ArtifactsOption = Path("artifacts"),
     data: DataOption = None,
     base_url: BaseUrlOption = None,
-    api_key_env: KeyOption = KEY_NAME,
+    api_key_env: KeyOption = None,
     price_per_million: PriceOption = None,
     fail_under: Annotated[
         list[str] | None,
@@ -120,6 +120,7 @@ def evaluate(
             temperature=temperature,
             concurrency=concurrency,
             seed=seed,
+            endpoint=_shown(base_url),
             profile=parse_profile(profile) if profile else RewardProfile(),
         )
         specs = [*(policy or ()), baseline or ""]
@@ -128,10 +129,18 @@ def evaluate(
             _run(request, catalog, data_dir(data), artifacts, fail_under or [], resume, as_json)
 
 
+def _shown(base_url: str | None) -> str:
+    from gradient_rl.policies.endpoint import Endpoint
+
+    return Endpoint(base_url, "", "the model").shown_url if base_url else ""
+
+
 @contextmanager
 def _server_for(specs: Sequence[str], artifacts: Path, base_url: str | None) -> Generator[str | None]:
     """The base URL of remote policies: that of a server of our own where the adapter was trained by one."""
-    folder = artifacts / "checkpoints" / "embedded"
+    from gradient_rl.evaluation.run import CHECKPOINTS
+
+    folder = artifacts / CHECKPOINTS / EMBEDDED
     if base_url is not None or not folder.is_dir() or not any(spec.partition("@")[0] == "art" for spec in specs):
         yield base_url
         return

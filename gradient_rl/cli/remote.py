@@ -16,13 +16,19 @@ if TYPE_CHECKING:
     from gradient_rl.policies.adapters import Access
     from gradient_rl.policies.endpoint import Price
 
-KEY_NAME = "WANDB_API_KEY"
+EMBEDDED = "embedded"
+"""Name of the backend that runs on this machine, and of its folder under the checkpoints."""
 
 BaseUrlOption = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="Of the server, up to its version: http://127.0.0.1:8000/v1.")
 ]
 KeyOption = Annotated[
-    str, typer.Option("--api-key-env", metavar="NAME", help="Variable that holds the key, in the environment or in ./.env.")
+    str | None,
+    typer.Option(
+        "--api-key-env",
+        metavar="NAME",
+        help="Variable that holds the key, in the environment or in ./.env. For wandb.ai: WANDB_API_KEY.",
+    ),
 ]
 PriceOption = Annotated[
     str | None,
@@ -38,23 +44,24 @@ def environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
-def find_access(base_url: str | None, key_name: str, price: str | None, max_completion_tokens: int = 1024) -> Access:
+def find_access(base_url: str | None, key_name: str | None, price: str | None) -> Access:
     """How endpoints are reached, by these options and the environment."""
     from gradient_rl.policies.adapters import Access
 
-    key = environment().get(key_name, "").strip()
-    return Access(base_url, key, key_name, read_price(price), max_completion_tokens)
+    return Access(base_url, environment(), key_name, read_price(price))
 
 
-def needed_key(values: Mapping[str, str], name: str, base_url: str) -> str:
-    """The key for a service; a server on this machine needs none.
+def needed_key(values: Mapping[str, str], key_name: str | None, base_url: str) -> str:
+    """The key for a training service; a server on this machine needs none.
 
     Raises:
         MissingKeyError: there is none, with where to get one and where to put it.
     """
-    from gradient_rl.policies.adapters import is_loopback
+    from gradient_rl.policies.adapters import is_loopback, key_for
 
-    key = values.get(name, "").strip()
+    name, key = key_for(base_url, key_name, values)
+    if name is None and not is_loopback(base_url):
+        raise MissingKeyError(f"--base-url {base_url}: which key may it see? name its variable with --api-key-env")
     if not key and not is_loopback(base_url):
         raise MissingKeyError(
             f"training needs a Weights & Biases key and {name} is not set: get one at https://wandb.ai/authorize, then put the "
@@ -90,7 +97,9 @@ def confirm(yes: bool) -> None:
     Raises:
         typer.Exit: the answer was no.
     """
-    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if yes or not sys.stdin.isatty():
         return
+    if not sys.stderr.isatty():
+        raise UsageError("the question whether to go on cannot be seen, for stderr is no terminal; add --yes")
     if not typer.confirm("Go on?", err=True):
         raise typer.Exit(0)

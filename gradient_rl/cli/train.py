@@ -15,7 +15,7 @@ import typer
 
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
 from gradient_rl.cli.remote import (
-    KEY_NAME,
+    EMBEDDED,
     BaseUrlOption,
     KeyOption,
     PriceOption,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     type Opening = Callable[[Plan, Path], AbstractContextManager[Learner]]
 
 ART = "art"
-EMBEDDED = "embedded"
 SERVERLESS_URL = "https://api.training.wandb.ai/v1"
 """ART's own default; no environment variable changes it."""
 
@@ -78,7 +77,7 @@ def train(
         str, typer.Option("--backend", metavar="serverless|embedded", help="art: the service, or a server on this machine.")
     ] = "serverless",
     base_url: BaseUrlOption = None,
-    api_key_env: KeyOption = KEY_NAME,
+    api_key_env: KeyOption = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop at so many tokens.")] = None,
     max_usd: Annotated[
         float | None, typer.Option("--max-usd", metavar="X", min=0.0, help="Stop at this cost; needs --price-per-million.")
@@ -120,7 +119,7 @@ class Remote:
 
     backend: str
     base_url: str | None
-    api_key_env: str
+    api_key_env: str | None
     max_tokens: int | None
     max_usd: float | None
     price_per_million: str | None
@@ -216,9 +215,10 @@ def _opening_art(remote: Remote) -> Opening:
 
     @contextmanager
     def open_art(plan: Plan, artifacts: Path) -> Generator[Learner]:
+        from gradient_rl.policies.adapters import WANDB_KEY
         from gradient_rl.training.art import Service
 
-        yield _art_learner(plan, artifacts, Service(url, key, _adapter_name(plan), price, remote.api_key_env))
+        yield _art_learner(plan, artifacts, Service(url, key, _adapter_name(plan), price, remote.api_key_env or WANDB_KEY))
 
     return open_art
 
@@ -232,8 +232,9 @@ def _opening_embedded(remote: Remote) -> Opening:
         from gradient_rl.embedded.linear import LinearModel
         from gradient_rl.embedded.server import serving
         from gradient_rl.training.art import Service
+        from gradient_rl.training.loop import CHECKPOINTS
 
-        folder = artifacts / "checkpoints" / EMBEDDED
+        folder = artifacts / CHECKPOINTS / EMBEDDED
         folder.mkdir(parents=True, exist_ok=True)
         with serving(LinearModel(folder), folder=folder) as server:
             price, name = read_price(remote.price_per_million), _adapter_name(plan)

@@ -31,6 +31,8 @@ from gradient_rl.schema.task import Split, Task
 from gradient_rl.schema.trajectory import Trajectory
 
 MANIFEST = "eval.run.json"
+CHECKPOINTS = "checkpoints"
+"""Folder of what learned policies have saved, under the artifacts folder."""
 FILES = ("eval.json", "eval.md", "eval.*.jsonl")
 GRACE_S = 10.0
 """How long episodes in flight may go on after the first request to stop."""
@@ -55,6 +57,8 @@ class Request:
     temperature: float = 0.0
     concurrency: int = 8
     seed: int = 0
+    endpoint: str = ""
+    """Where remote policies were said to be, without secrets; empty where nothing was said."""
     profile: RewardProfile = field(default_factory=RewardProfile)
 
 
@@ -145,7 +149,7 @@ def plan_evaluation(request: Request, data: Path, artifacts: Path, catalog: Sequ
         UsageError: a policy, checkpoint or task does not exist.
         NothingToReadError, DataError: the data folder lacks what is needed, or is damaged.
     """
-    lineup = line_up(request.baseline, request.policies, artifacts / "checkpoints", request.temperature, catalog)
+    lineup = line_up(request.baseline, request.policies, artifacts / CHECKPOINTS, request.temperature, catalog)
     file = load_tasks(data / (HELDOUT_FILE if request.split is Split.HELDOUT else TRAIN_FILE))
     tasks = choose_tasks(file, request.split, request.task_ids)
     setting = setting_for(load_workspace(data), profile=request.profile, tasks_digest=file.digest)
@@ -318,6 +322,7 @@ def _identity_of(request: Request, lineup: Lineup, tasks: Sequence[Task], settin
         "samples": request.samples,
         "temperature": request.temperature,
         "seed": request.seed,
+        "endpoint": request.endpoint,
         "config": setting.digests.config,
         "workspace": setting.digests.workspace,
         "tasks": setting.digests.tasks,

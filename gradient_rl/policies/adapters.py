@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +18,10 @@ from gradient_rl.schema.training import ArtState
 
 ART = "art"
 CHAT = "chat:"
+MAX_COMPLETION_TOKENS = 1024
+"""Of one reply of a `chat:MODEL`."""
+WANDB_KEY = "WANDB_API_KEY"
+WANDB_HOST = ".wandb.ai"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -27,19 +31,25 @@ class Access:
 
     base_url: str | None = field(default=None, repr=False)
     """None: where the adapter was trained."""
-    api_key: str = field(default="", repr=False)
-    key_name: str = "WANDB_API_KEY"
-    """The variable that the key is looked for in."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The environment, in which keys are looked for."""
+    key_name: str | None = None
+    """The variable that holds the key; None where it was not named."""
     price_per_million: Price | None = None
-    max_completion_tokens: int = 1024
+
+
+def key_for(base_url: str, key_name: str | None, variables: Mapping[str, str]) -> tuple[str | None, str]:
+    """The variable that holds the key for a server, and the key. A key is shown only to whom it was meant for.
+
+    The variable is the one that was named; else that of Weights & Biases, for its own servers alone; else None, and no key.
+    """
+    name = key_name or (WANDB_KEY if _host(base_url).endswith(WANDB_HOST) else None)
+    return name, variables.get(name, "").strip() if name else ""
 
 
 def is_loopback(url: str) -> bool:
     """Whether a URL leads to this machine."""
-    try:
-        return urlsplit(url).hostname in _LOOPBACK
-    except ValueError:
-        return False
+    return _host(url) in _LOOPBACK
 
 
 def remote_entries(access: Access, specs: Sequence[str]) -> tuple[Entry, ...]:
@@ -80,7 +90,8 @@ def _adapter(access: Access, temperature: float, checkpoint: Checkpoint | None) 
     if checkpoint is None or checkpoint.path is None:
         raise UsageError(f"policy '{ART}' is played from a checkpoint; run gradient-train --policy {ART} first")
     state = read_art_state(checkpoint.path)
-    return ChatPolicy(_endpoint(access, state.inference_name, access.base_url or state.base_url), temperature, name=ART)
+    url = access.base_url or state.base_url
+    return ChatPolicy(_endpoint(access, state.inference_name, url, state.max_completion_tokens), temperature, name=ART)
 
 
 def _chat_entry(access: Access, model: str) -> Entry:
@@ -95,14 +106,22 @@ def _chat_entry(access: Access, model: str) -> Entry:
     return Entry(f"{CHAT}{model}", make, remote=True)
 
 
-def _endpoint(access: Access, model: str, base_url: str) -> Endpoint:
-    if not access.api_key and not is_loopback(base_url):
-        where = f"set {access.key_name} in the environment or in ./.env"
-        raise MissingKeyError(f"'{model}' needs a key: {where}, or name another variable with --api-key-env")
+def _endpoint(access: Access, model: str, base_url: str, max_completion_tokens: int = MAX_COMPLETION_TOKENS) -> Endpoint:
+    name, key = key_for(base_url, access.key_name, access.variables)
+    if not key and not is_loopback(base_url):
+        remedy = f"set {name} in the environment or in ./.env" if name else "name the variable that holds it with --api-key-env"
+        raise MissingKeyError(f"'{model}' needs a key: {remedy}")
     return Endpoint(
         base_url=base_url,
-        api_key=access.api_key,
+        api_key=key,
         model=model,
-        max_completion_tokens=access.max_completion_tokens,
+        max_completion_tokens=max_completion_tokens,
         price_per_million=access.price_per_million,
     )
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -5,8 +5,8 @@ With the advantage A of its episode, and the ratio rho = exp(log p_w(d) - log p_
     min(rho A, clip(rho, 1 - c, 1 + c) A) + b * entropy(p_w)
 
 and the objective is the mean over all decisions of the batch, so that no episode is scaled by its own length. Sources: PPO,
-Schulman et al. 2017 (arXiv 1707.06347), equation 7; no length in the normalisation, Liu et al. 2025 (arXiv 2503.20783); Adam,
-Kingma and Ba 2015 (arXiv 1412.6980), algorithm 1.
+Schulman et al. 2017 (arXiv 1707.06347), equation 7; one mean over all decisions, Yu et al. 2025 (DAPO, arXiv 2503.14476),
+equation 8; Adam, Kingma and Ba 2015 (arXiv 1412.6980), algorithm 1.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Adam:
     learning_rate: float
     beta1: float = 0.9
     beta2: float = 0.99
+    """The paper's 0.999 would remember the gradients of a hundred batches ago."""
     epsilon: float = 1e-8
     decay: float = 0.0
     """Share of each weight that a step takes away, times the learning rate (decoupled: Loshchilov and Hutter 2019)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from gradient_rl.report.terminal import safe
 from gradient_rl.schema.training import Played, StepMetrics, Training
+from gradient_rl.training.groups import told
 
 CURVE_WIDTH = 40
 SHOWN_STEPS = 12
@@ -77,8 +79,8 @@ def print_training(console: Console, training: Training, steps: Sequence[StepMet
     if rewards:
         console.print(f"training reward {curve(rewards)} {rewards[0]:.3f} to {rewards[-1]:.3f}")
     console.print(step_table([m for m in steps if m.validation or m.step == training.steps]))
-    if lost := _lost_groups(steps):
-        console.print(f"\nGroups that taught nothing: {lost}.")
+    if training.steps:
+        console.print(f"\n{safe(_groups_in_words(steps))}.")
     if training.learned:
         shown = ", ".join(f"{safe(name)} {weight:+.2f}" for name, weight in training.learned.items())
         console.print(f"Largest weights: {shown}.")
@@ -123,13 +125,11 @@ def _before_and_after(before: Played, after: Played) -> Table:
     return table
 
 
-def _lost_groups(steps: Sequence[StepMetrics]) -> str:
-    reasons: dict[str, int] = {}
+def _groups_in_words(steps: Sequence[StepMetrics]) -> str:
+    dropped: Counter[str] = Counter()
     for metrics in steps:
-        for reason, count in metrics.dropped.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    total, lost = sum(m.groups for m in steps), sum(reasons.values())
-    return f"{lost} of {total}: " + ", ".join(f"{count} {safe(reason)}" for reason, count in reasons.items()) if lost else ""
+        dropped.update(metrics.dropped)
+    return told(sum(metrics.used for metrics in steps), dropped)
 
 
 def _number(value: float | None) -> str:

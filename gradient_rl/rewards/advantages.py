@@ -1,7 +1,7 @@
 """Advantages: what each reward is worth within its group. Pure mathematics on one group's rewards.
 
 A group is G samples of one task. Its own mean is the baseline, so no value network is needed: an episode is as good as it is
-better than its siblings. Sources: GRPO, Shao et al. 2024 (arXiv 2402.03300), equation 3 with outcome supervision; without the
+better than its siblings. Sources: GRPO, Shao et al. 2024 (arXiv 2402.03300), section 4.1.2, outcome supervision; without the
 division, Liu et al. 2025 (arXiv 2503.20783); leave-one-out, Kool et al. 2019 and Ahmadian et al. 2024 (arXiv 2402.14740).
 """
 

@@ -101,6 +101,8 @@ class ArtState(FrozenRecord):
     base_model: str
     run_name: str
     base_url: str
+    max_completion_tokens: int
+    """Tokens of one reply while it was trained, and so while it is evaluated."""
 
 
 class Submission(FrozenRecord):

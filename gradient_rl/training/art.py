@@ -27,7 +27,7 @@ from gradient_rl.runs import json_line, write_whole
 from gradient_rl.schema.training import ArtState, Submission
 from gradient_rl.schema.trajectory import Group
 from gradient_rl.training.config import TrainingConfig
-from gradient_rl.training.payload import payload_size, to_art
+from gradient_rl.training.payload import is_trainable, to_art
 
 if TYPE_CHECKING:
     import art
@@ -99,7 +99,7 @@ class ArtLearner:
         marker = self._submitted()
         if marker and marker.step == step and await self._found(marker, wait=self._service.jobs_outlive_us):
             return {"recovered": 1.0}
-        sendable = [group for group in groups if payload_size([group]).trainable]
+        sendable = [group for group in groups if is_trainable(group)]
         if not sendable:
             return {"sent_groups": 0.0}
         return await self._train(step, sendable)
@@ -114,6 +114,7 @@ class ArtLearner:
             base_model=self._config.base_model,
             run_name=self._service.run_name,
             base_url=self._endpoint("").shown_url,
+            max_completion_tokens=self._config.max_completion_tokens,
         )
         write_whole(art_path(self._folder, step), json_line(state.model_dump(mode="json")))
         return str(step)
@@ -141,9 +142,11 @@ class ArtLearner:
                 checkpoint.path.unlink(missing_ok=True)
         kept = [read_art_state(c.path).server_step for c in saved if c not in gone and c.path]
         backend, model = self._ready()
+        # A step that was trained and not yet recorded is the service's latest, and paid for.
+        there = await self._present_step()
         with self._telling():
             # The public `delete_checkpoints` chooses by the library's own log, which this project does not write.
-            await backend._delete_checkpoint_files(model, sorted({0, self._server_step, *kept}))  # pyright: ignore[reportPrivateUsage]
+            await backend._delete_checkpoint_files(model, sorted({0, self._server_step, there, *kept}))  # pyright: ignore[reportPrivateUsage]
 
     def learned(self) -> Mapping[str, float]:
         """See `Learner.learned`: a model's weights have no names."""

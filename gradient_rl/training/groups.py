@@ -25,11 +25,6 @@ class Sorted(NamedTuple):
     dropped: Mapping[str, int]
     """Number of the others by reason."""
 
-    @property
-    def told(self) -> str:
-        """In words: `7 of 12 groups taught nothing: 5 all right, 2 all wrong`."""
-        return told(len(self.used), self.dropped)
-
 
 def tasks_of_step(tasks: Sequence[Task], step: int, count: int, seed: int) -> list[Task]:
     """The tasks of a step, counted from 1. No task comes twice within an epoch, and each epoch has an order of its own.
@@ -56,7 +51,7 @@ def sort_groups(groups: Sequence[Group]) -> Sorted:
 
 
 def told(used: int, dropped: Mapping[str, int]) -> str:
-    """Say how many groups taught nothing, and why."""
+    """Say how many groups taught nothing, and why: `7 of 12 groups taught nothing: 5 all right, 2 all wrong`."""
     lost = sum(dropped.values())
     if not lost:
         return f"all {used} groups differed within"

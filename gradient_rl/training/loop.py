@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -21,9 +21,9 @@ from pydantic import ValidationError
 
 import gradient_rl
 from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
-from gradient_rl.errors import ArtifactError, DataError, GuardError, NothingToReadError
+from gradient_rl.errors import ArtifactError, DataError, GuardError, NothingToReadError, UsageError
 from gradient_rl.evaluation.records import KEY, write_trajectories
-from gradient_rl.evaluation.run import Stop
+from gradient_rl.evaluation.run import CHECKPOINTS, Stop
 from gradient_rl.policies.base import Policy
 from gradient_rl.rewards.advantages import spread
 from gradient_rl.rollout.runner import Job, Setting, run_many, setting_for, versions
@@ -50,10 +50,9 @@ SUMMARY = "train.json"
 TRAJECTORIES = "train.trajectories.jsonl"
 METRICS = "train.metrics.jsonl"
 PAYLOAD = "train.payload.jsonl"
-CHECKPOINTS = "checkpoints"
 FILES = (SUMMARY, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
 METRICS_KEY = ("run_id", "step")
-_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints", "episode_deadline_s"})
+_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints"})
 """Fields that a resumed run may have anew: they decide how far and how fast it goes, and not what a step is."""
 
 type OnStep = Callable[[StepMetrics], None]
@@ -62,7 +61,7 @@ type OnEpisode = Callable[[Trajectory], None]
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told of a run's progress, once it is on the disk."""
+    """Who is told of a run's progress: of an episode when it has ended, of a step when it is on the disk."""
 
     step: OnStep = lambda metrics: None
     episode: OnEpisode = lambda trajectory: None
@@ -162,12 +161,25 @@ def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: List
     """
     started = time.perf_counter()
     with closing(Ledger(folder, plan.identity.run_id)) as ledger:
+        _refuse_fewer_steps(plan, ledger.steps)
+        if len(ledger.steps) <= plan.config.max_steps:
+            (folder / SUMMARY).unlink(missing_ok=True)  # of a run that now goes on
         run = _Run(plan, learner, ledger, stop, listener or Listener())
         if not asyncio.run(run.go()):
             return None
         summary = _summary(run, time.perf_counter() - started)
     write_whole(folder / SUMMARY, json_line(summary.model_dump(mode="json")))
     return summary
+
+
+def _refuse_fewer_steps(plan: Plan, done: Sequence[StepMetrics]) -> None:
+    """A run ends with a validation, so it cannot end before or at a step that was done without one."""
+    if not done:
+        return
+    last = done[-1]
+    unvalidated = last.step == plan.config.max_steps and plan.validation and last.validation is None
+    if last.step > plan.config.max_steps or unvalidated:
+        raise UsageError(f"--max-steps {plan.config.max_steps}: {last.step} steps are done already; give a higher number")
 
 
 class Ledger:
@@ -319,17 +331,18 @@ class _Run:
         return Job(policy, task, self.plan.config.seed, step, sample, attempt, self.learner.model, label)
 
     async def _play(self, jobs: Iterable[Job], there: dict[str, dict[int, Trajectory]], samples: int) -> None:
-        """Play the jobs, and write each group when it is whole; what is over when the run stops is written as well."""
+        """Play the jobs, and write each group when it is whole; what cost something, or is over at a stop, at once."""
         waiting = takewhile(lambda _: not self.stop.requested and self._overspent() is None, jobs)
         unwritten: dict[str, list[Trajectory]] = defaultdict(list)
         try:
-            async for trajectory in run_many(waiting, self.plan.setting, self.plan.config.concurrency):
-                there[trajectory.task_id][trajectory.sample] = trajectory
-                self.spent += trajectory.usage
-                unwritten[trajectory.task_id].append(trajectory)
-                self.listener.episode(trajectory)
-                if len(there[trajectory.task_id]) == samples:
-                    self.ledger.add(unwritten.pop(trajectory.task_id))
+            async with aclosing(run_many(waiting, self.plan.setting, self.plan.config.concurrency)) as playing:
+                async for trajectory in playing:
+                    there[trajectory.task_id][trajectory.sample] = trajectory
+                    self.spent += trajectory.usage
+                    unwritten[trajectory.task_id].append(trajectory)
+                    self.listener.episode(trajectory)
+                    if trajectory.usage.tokens or len(there[trajectory.task_id]) == samples:
+                        self.ledger.add(unwritten.pop(trajectory.task_id))
         except ArtifactError:
             unwritten.clear()  # the journal is closed; another write to it would fail as well, and hide why
             raise

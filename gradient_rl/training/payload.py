@@ -154,6 +154,11 @@ def to_art(groups: Sequence[Group]) -> list[art.TrajectoryGroup]:
     ]
 
 
+def is_trainable(group: Group) -> bool:
+    """Whether any reply of an episode with a reward can be trained on."""
+    return any(art_choice(raw) for trajectory in group.trajectories if trajectory.reward for raw in trajectory.choices)
+
+
 def payload_size(groups: Sequence[Group]) -> PayloadSize:
     """Measure what `to_art` makes of these groups.
 

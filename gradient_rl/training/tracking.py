@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ def needed_key(values: Mapping[str, str]) -> str:
         MissingKeyError: there is no key and the mode is online.
     """
     key = values.get(KEY, "").strip()
-    if not key and os.environ.get("WANDB_MODE", "online") == "online":
+    if not key and values.get("WANDB_MODE", "online") == "online":
         raise MissingKeyError(f"--wandb needs {KEY}: get a key at https://wandb.ai/authorize and put it into ./.env")
     return key
 

@@ -312,7 +312,7 @@ def until(text: str | None, fd: int) -> str:
 
 
 class Slow(LinearModel):
-    """Calls back when a completion or a job begins, and takes its time for it."""
+    """Calls back when the first completion of step 2, or the first job, begins, and takes its time for it."""
 
     def __init__(self, on: str, act: Callable[[], None]) -> None:
         super().__init__(None)
@@ -320,19 +320,18 @@ class Slow(LinearModel):
 
     def complete(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
         if named["step"] == 1:
-            self._slowly("completion", 0.05)
+            self._slowly("completion")
         return super().complete(*arguments, **named)
 
     def train(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        self._slowly("job", 0.5)
+        self._slowly("job")
         return super().train(*arguments, **named)
 
-    def _slowly(self, what: str, seconds: float) -> None:
-        if self.on == what:
-            if not self.acted:
-                self.acted = True
-                self.act()
-            time.sleep(seconds)
+    def _slowly(self, what: str) -> None:
+        if self.on == what and not self.acted:
+            self.acted = True
+            self.act()
+            time.sleep(0.5)
 
 
 @pytest.mark.parametrize("moment", ["completion", "job"])
