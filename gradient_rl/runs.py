@@ -14,7 +14,7 @@ import mmap
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -258,6 +258,8 @@ class RunIdentity:
     """What a resumed run must share: digests of configuration, workspace and tasks, the seed, ..."""
     started_at: datetime
     """With a time zone."""
+    notes: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    """What a resumed run may want to know, and need not share. No part of the id."""
 
     @property
     def run_id(self) -> str:
@@ -273,7 +275,7 @@ class RunIdentity:
         """Write it as a whole file."""
         started = self.started_at.astimezone(UTC).isoformat(timespec="seconds")
         head = {"schema_version": SCHEMA_VERSION, "run_id": self.run_id, "started_at": started}
-        write_whole(path, json_line(head | {"fields": dict(self.fields)}))
+        write_whole(path, json_line(head | {"fields": dict(self.fields), "notes": dict(self.notes)}))
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -288,7 +290,7 @@ class RunIdentity:
                 fields = dict(cast("Mapping[str, Scalar]", record["fields"]))
                 started = datetime.fromisoformat(str(record["started_at"]))
                 if record["schema_version"] == SCHEMA_VERSION and started.tzinfo:
-                    return cls(fields, started)
+                    return cls(fields, started, dict(cast("Mapping[str, Scalar]", record.get("notes", {}))))
         raise DataError(f"{path} is not the identity of a run in schema version {SCHEMA_VERSION}")
 
 

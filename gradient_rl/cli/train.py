@@ -110,7 +110,9 @@ def train(
             "base_model": base_model,
         }
         remote = Remote(backend, base_url, api_key_env, max_tokens, max_usd, price_per_million, yes)
-        _run(load_config(flags, config), remote, data_dir(data), artifacts, dry_run, resume, wandb, as_json)
+        made = load_config(flags, config)
+        remote.refuse_unread(made.policy)
+        _run(made, remote, data_dir(data), artifacts, dry_run, resume, max_steps is None, wandb, as_json)
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,21 @@ class Remote:
     price_per_million: str | None
     yes: bool
 
+    def refuse_unread(self, policy: str) -> None:
+        """Refuse options that a learner on this machine would silently leave unread.
+
+        Raises:
+            UsageError: one was given, and it is not `art` that learns.
+        """
+        given = {
+            "--backend": self.backend != "serverless",
+            "--base-url": self.base_url is not None,
+            "--api-key-env": self.api_key_env is not None,
+        }
+        unread = next((option for option, there in given.items() if there), None)
+        if policy != ART and unread:
+            raise UsageError(f"{unread} is read with --policy {ART} alone; leave it out, or add --policy {ART}")
+
 
 def _run(
     config: TrainingConfig,
@@ -133,6 +150,7 @@ def _run(
     artifacts: Path,
     dry_run: bool,
     resume: bool,
+    same_steps: bool,
     wandb: bool,
     as_json: bool,
 ) -> None:
@@ -148,7 +166,9 @@ def _run(
         _tell_the_price(plan, remote)
     stop = Stop()
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
-        plan = prepare_folder(plan, artifacts, resume=resume)
+        plan = prepare_folder(plan, artifacts, resume=resume, same_steps=same_steps)
+        if plan.moved:
+            print(f"the earlier training run is kept in {plan.moved}", file=sys.stderr)
         with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):
             training = run_training(plan, learner, artifacts, stop, listener)
     if training is None:
@@ -206,11 +226,14 @@ def _open_linear(plan: Plan, artifacts: Path) -> Generator[Learner]:
 
 
 def _opening_art(remote: Remote) -> Opening:
-    if remote.backend == "embedded":
+    from gradient_rl.policies.endpoint import Endpoint
+
+    if remote.backend == EMBEDDED:
         return _opening_embedded(remote)
     if remote.backend != "serverless":
         raise UsageError(f"--backend {remote.backend}: there is no such backend; there are serverless, embedded")
     url = remote.base_url or SERVERLESS_URL
+    Endpoint(url, "", "the model")  # refuses what is no URL
     key, price = needed_key(environment(), remote.api_key_env, url), read_price(remote.price_per_million)
 
     @contextmanager
@@ -273,7 +296,7 @@ def _tell_the_price(plan: Plan, remote: Remote) -> None:
     from gradient_rl.training.estimate import estimate
 
     print(estimate(plan, read_price(remote.price_per_million)), file=sys.stderr)
-    if remote.backend == "embedded":
+    if remote.backend == EMBEDDED:
         print("It all happens on this machine; nothing is billed.", file=sys.stderr)
         return
     print(
@@ -286,11 +309,14 @@ def _tell_the_price(plan: Plan, remote: Remote) -> None:
 @contextmanager
 def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[tuple[list[StepMetrics], Listener]]:
     """The steps as they end, and who listens: a live view on stderr if that is a terminal, Weights & Biases if asked for."""
+    from gradient_rl.report.training import step_line
     from gradient_rl.training.loop import Listener
 
     steps: list[StepMetrics] = []
     listeners: list[OnStep] = [steps.append]
     with ExitStack() as stack:
+        if plan.config.policy == ART and not sys.stderr.isatty():
+            listeners.append(lambda metrics: print(step_line(metrics, plan.config.max_steps), file=sys.stderr, flush=True))
         if wandb_key is not None:
             from gradient_rl.training.tracking import tracked
 
@@ -348,7 +374,7 @@ def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_jso
 
 def _next(training: Training, artifacts: Path) -> str:
     if training.dry_run:
-        return "gradient-train trains the linear policy, with no key and no GPU."
+        return "train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
     place = "" if artifacts == Path("artifacts") else f" --artifacts {shlex.quote(str(artifacts))}"
     return f"gradient-eval --policy {training.policy}@0 --policy {training.policy}@latest --samples 8{place}"
 

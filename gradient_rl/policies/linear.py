@@ -143,7 +143,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise NothingToReadError(f"{path} is not there; train again, or give another --artifacts") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} is not a checkpoint of this version: {error}; train again") from None
+        raise DataError(f"{path} is not a checkpoint of this version: {error}; train again, or play an earlier one") from None
     return state
 
 

@@ -58,6 +58,14 @@ def step_table(steps: Sequence[StepMetrics]) -> Table:
     return table
 
 
+def step_line(metrics: StepMetrics, max_steps: int) -> str:
+    """A step as one line, for a log."""
+    reward = f"reward {_number(metrics.train.reward)}, " if metrics.train else ""
+    validation = f"validation {_number(metrics.validation.reward)}, " if metrics.validation else ""
+    groups = f"{metrics.used} of {metrics.groups} groups used, " if metrics.groups else ""
+    return f"step {metrics.step} of {max_steps}: {reward}{validation}{groups}{sum(metrics.seconds.values()):.0f} s"
+
+
 def live_view(steps: Sequence[StepMetrics], max_steps: int, episodes: int, per_step: int, seconds: float) -> RenderableType:
     """What is shown while it trains: the curve of the reward, the newest steps, how far the present one is."""
     rewards = rewards_of(steps)
@@ -96,7 +104,7 @@ def print_dry_run(console: Console, steps: Sequence[StepMetrics]) -> None:
     console.print(
         f"\nDry run: nothing was trained, nothing was sent. ART would get {groups} groups with {trajectories} trajectories: "
         f"{about}{sampled:,} sampled and {prompt:,} prompt tokens, {size / 1e6:.2f} MB of JSON. {trainable} of them hold "
-        "token ids and can be trained on" + ("." if trainable else ": a scripted policy samples no tokens."),
+        "token ids and can be trained on" + ("." if trainable else ": only a language model's replies have them."),
         soft_wrap=True,
     )
 

@@ -133,6 +133,9 @@ class ArtLearner:
 
     async def retain(self, steps: Sequence[int]) -> None:
         """See `Learner.retain`. The files go first, so that none names what the service has no more."""
+        marker = self._submitted()
+        if marker and marker.step in steps:
+            (self._folder / MARKER).unlink(missing_ok=True)  # the step is recorded, so nothing is open
         saved = art_checkpoints(self._folder)
         gone = [checkpoint for checkpoint in saved if int(checkpoint.label) not in steps]
         if not gone:

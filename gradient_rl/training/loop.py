@@ -95,6 +95,8 @@ class Plan:
     setting: Setting
     identity: RunIdentity
     budget: Budget = Budget()
+    moved: Path | None = None
+    """Where an earlier run's files went when this one began."""
 
     @property
     def episodes_per_step(self) -> int:
@@ -120,13 +122,19 @@ def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False, 
         "workspace": setting.digests.workspace,
         "tasks": file.digest,
     }
-    identity = RunIdentity(fields, datetime.now(UTC))
+    identity = RunIdentity(fields, datetime.now(UTC), {"max_steps": config.max_steps})
     setting = replace(setting, run_id=identity.run_id, deadline_s=config.episode_deadline_s)
     return Plan(config, dry_run, by_split[Split.TRAIN], by_split[Split.VALIDATION], setting, identity, budget or Budget())
 
 
-def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
+def prepare_folder(plan: Plan, folder: Path, *, resume: bool, same_steps: bool = False) -> Plan:
     """Move an earlier run's files to `runs/`, or take that run up. The caller holds the folder.
+
+    Args:
+        plan: what will be done.
+        folder: the artifacts folder.
+        resume: whether to take the run up that is there.
+        same_steps: whether it goes as far as it was to go, whatever the plan says.
 
     Raises:
         NothingToReadError: there is no run to resume.
@@ -135,14 +143,18 @@ def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
     """
     manifest = folder / MANIFEST
     if not resume:
-        archive_earlier_run(folder, MANIFEST, FILES)
+        moved = archive_earlier_run(folder, MANIFEST, FILES)
         plan.identity.save(manifest)
-        return plan
+        return replace(plan, moved=moved)
     if not manifest.exists():
         raise NothingToReadError(f"{folder} holds no training run to resume; leave --resume out, or give another --artifacts")
     earlier = RunIdentity.load(manifest)
     refuse_changed(earlier, plan.identity)
-    return replace(plan, identity=earlier)
+    max_steps = earlier.notes.get("max_steps") if same_steps else None
+    config = plan.config.model_copy(update={"max_steps": max_steps}) if isinstance(max_steps, int) else plan.config
+    identity = replace(earlier, notes={"max_steps": config.max_steps})
+    identity.save(manifest)
+    return replace(plan, identity=identity, config=config)
 
 
 def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: Listener | None = None) -> Training | None:

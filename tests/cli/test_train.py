@@ -271,7 +271,10 @@ def test_a_dry_run_says_what_would_be_sent_and_writes_it_down(tmp_path: Path) ->
     assert len(step["trajectory_groups"]) == metrics[1].used == metrics[1].learner["payload_groups"]
     assert f"ART would get {metrics[1].used} groups with {2 * metrics[1].used} trajectories: " in " ".join(ran.stdout.split())
     assert "Dry run: nothing was trained, nothing was sent." in ran.stdout
-    assert ran.stdout.splitlines()[-1] == "Next: gradient-train trains the linear policy, with no key and no GPU."
+    assert (
+        ran.stdout.splitlines()[-1]
+        == "Next: train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
+    )
     assert not (tmp_path / "artifacts" / "checkpoints").exists()
 
 
@@ -329,3 +332,31 @@ def test_a_service_that_cannot_be_reached_is_told_without_the_key(tmp_path: Path
     assert f"the training service at {url} cannot be reached" in ran.stderr
     assert CANARY not in ran.stdout + ran.stderr
     assert [name for name, data in files(tmp_path).items() if CANARY.encode() in data] == [".env"]
+
+
+SHORT = ("--tasks-per-step", "2", "--group-size", "2")
+
+
+def test_a_resumed_run_goes_as_far_as_it_was_to_go(tmp_path: Path) -> None:
+    train(tmp_path, *SHORT, "--max-steps", "1")
+    resumed = train(tmp_path, *SHORT, "--resume", "--json")
+
+    assert json.loads(resumed.stdout)["steps"] == 1
+
+
+def test_it_says_where_an_earlier_run_went(tmp_path: Path) -> None:
+    train(tmp_path, *SHORT, "--max-steps", "1")
+    dry = train(tmp_path, *SHORT, "--max-steps", "1", "--dry-run", "--policy", "weak")
+
+    [kept] = (tmp_path / "artifacts" / "runs").iterdir()
+    assert dry.stderr == f"the earlier training run is kept in artifacts/runs/{kept.name}\n"
+    assert (kept / "checkpoints" / "linear-000001.json").exists()
+
+
+@pytest.mark.parametrize("option", [("--base-url", "http://127.0.0.1:9/v1"), ("--backend", "embedded"), ("--api-key-env", "X")])
+def test_an_option_that_the_linear_policy_would_not_read_is_refused(tmp_path: Path, option: tuple[str, str]) -> None:
+    ran = train(tmp_path, *option)
+
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"error: {option[0]} is read with --policy art alone; ")
+    assert not (tmp_path / "artifacts").exists()

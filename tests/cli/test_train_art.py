@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("local_only", "quick_polls")
 
 CANARY = "canary-0123456789abcdef"
+NAMED_KEY = ("--api-key-env", "WANDB_API_KEY")
+"""A server on this machine is shown a key only if it is named."""
 SMALL = ("--policy", "art", "--tasks-per-step", "3", "--group-size", "3", "--seed", "2", "--learning-rate", "5e-6")
 
 
@@ -81,7 +83,9 @@ def test_the_embedded_server_trains_as_a_command_and_the_adapters_are_evaluated_
     trained = run("train", *small, "--backend", "embedded", "--max-steps", "2", cwd=tmp_path, WANDB_API_KEY=CANARY)
 
     assert trained.returncode == 0, trained.stderr
-    assert trained.stderr.splitlines()[1:] == ["It all happens on this machine; nothing is billed."]
+    lines = trained.stderr.splitlines()
+    assert lines[1] == "It all happens on this machine; nothing is billed."
+    assert [line.partition(":")[0] for line in lines[2:]] == ["step 0 of 2", "step 1 of 2", "step 2 of 2"]
     assert trained.stderr.startswith("OpenPipe/Qwen3-14B-Instruct: 2 steps of 3 groups of 3; with the validations 20 episodes.")
     assert "Next: gradient-eval --policy art@0 --policy art@latest --samples 8" in trained.stdout
     names = {f"artifacts/{name}" for name in ("train.json", "train.metrics.jsonl", "train.trajectories.jsonl")}
@@ -172,8 +176,8 @@ def test_without_a_key_nothing_is_written_and_the_message_says_where_to_get_one(
 def test_a_key_in_the_env_file_is_used_and_leaves_no_trace(small: list[str], tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"WANDB_API_KEY={CANARY}\n")
     with serving(LinearModel(None), token=CANARY, faults=Faults(fail_jobs=frozenset({2}))) as server:
-        failed = gradient_train(*small, "--base-url", server.base_url, "--max-steps", "2", "--debug")
-        resumed = gradient_train(*small, "--base-url", server.base_url, "--max-steps", "2", "--resume")
+        failed = gradient_train(*small, "--base-url", server.base_url, "--max-steps", "2", *NAMED_KEY, "--debug")
+        resumed = gradient_train(*small, "--base-url", server.base_url, "--max-steps", "2", *NAMED_KEY, "--resume")
 
     assert (failed.exit_code, resumed.exit_code) == (69, 0)
     assert "Training job failed: job 2 was made to fail" in failed.stderr
@@ -197,7 +201,8 @@ def test_a_refused_key_ends_the_command_after_one_request(
 
 def adapter_at(base_url: str) -> None:
     """A checkpoint as a run on that service leaves it."""
-    state = ArtState(step=0, server_step=0, inference_name="m", base_model="b", run_name="r", base_url=base_url)
+    names = {"inference_name": "m", "base_model": "b", "run_name": "r", "base_url": base_url}
+    state = ArtState(step=0, server_step=0, max_completion_tokens=64, **names)
     path = art_path(Path("artifacts/checkpoints"), 0)
     path.parent.mkdir(parents=True)
     path.write_text(state.model_dump_json())
@@ -217,7 +222,7 @@ def test_a_refused_key_ends_an_evaluation_after_one_request(asked: list[str], mo
     monkeypatch.setenv("WANDB_API_KEY", CANARY)
     with serving(LinearModel(None), token="another") as server:
         adapter_at(server.base_url)
-        options = ["--policy", "art@0", "--baseline", "art@0", "--split", "validation", "--concurrency", "1"]
+        options = ["--policy", "art@0", "--baseline", "art@0", "--split", "validation", "--concurrency", "1", *NAMED_KEY]
         played = CliRunner().invoke(evaluate, options)
 
     assert played.exit_code == 77

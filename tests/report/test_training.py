@@ -134,7 +134,7 @@ def test_a_run_is_its_curve_its_validated_steps_and_before_against_after() -> No
     assert lines[0] == "linear  2 steps, 24 episodes"
     assert lines[1] == "training reward ▅█ 0.200 to 0.400"
     assert [line[0] for line in words[3:5]] == ["0", "2"]
-    assert "Groups that taught nothing: 3 of 6: 2 all wrong, 1 all right." in lines
+    assert "3 of 6 groups taught nothing: 2 all wrong, 1 all right." in lines
     assert "Largest weights: move.open +1.25, say.length -0.50." in lines
     assert "6 validation episodes" in [line.strip() for line in lines]
     assert ["reward", "0.100", "0.375"] in words
@@ -161,8 +161,8 @@ def test_a_dry_run_says_what_would_have_been_sent_over_all_steps() -> None:
 
     assert text_of(out).strip() == (
         "Dry run: nothing was trained, nothing was sent. ART would get 4 groups with 12 trajectories: about 1,400 sampled and "
-        "18,000 prompt tokens, 0.50 MB of JSON. 0 of them hold token ids and can be trained on: a scripted policy samples no "
-        "tokens."
+        "18,000 prompt tokens, 0.50 MB of JSON. 0 of them hold token ids and can be trained on: only a language "
+        "model's replies have them."
     )
 
 

@@ -172,3 +172,8 @@ def test_a_file_that_is_no_text_is_told_so(file: Path) -> None:
 def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read as TOML"):
         load_config({}, tmp_path)
+
+
+def test_art_is_not_asked_for_what_it_does_not_compute() -> None:
+    with pytest.raises(UsageError, match="estimator: art computes advantages itself"):
+        load_config({"policy": "art", "estimator": "leave_one_out"})

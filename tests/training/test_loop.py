@@ -241,6 +241,27 @@ def test_more_steps_go_on_where_the_run_ended(tmp_path: Path, straight: Path) ->
     assert training.steps == 3
 
 
+def test_a_run_that_goes_on_has_no_summary_until_it_ends(tmp_path: Path) -> None:
+    go(tmp_path, CONFIG.model_copy(update={"max_steps": 2}))
+    stop, listener = stopping_at(1)
+    go(tmp_path, CONFIG, resume=True, stop=stop, listener=listener)
+
+    assert not (tmp_path / "train.json").exists()
+
+
+@pytest.mark.parametrize("max_steps", [1, 2])
+def test_a_run_cannot_end_before_what_is_done_or_without_a_validation(tmp_path: Path, max_steps: int) -> None:
+    config = CONFIG.model_copy(update={"max_steps": 3, "validate_every": 5})
+    done: list[int] = []
+    stop = Stop()
+    listener = Listener(step=lambda metrics: (done.append(metrics.step), stop.request() if metrics.step == 2 else None)[0])
+    go(tmp_path, config, stop=stop, listener=listener)
+
+    with pytest.raises(UsageError, match=f"--max-steps {max_steps}: 2 steps are done already; give a higher number"):
+        go(tmp_path, config.model_copy(update={"max_steps": max_steps}), resume=True)
+    assert done == [0, 1, 2]
+
+
 def test_a_complete_run_resumed_plays_nothing_and_writes_the_same_summary(copied: Path, straight: Path) -> None:
     training = go(copied, CONFIG, resume=True)
 
