@@ -27,29 +27,94 @@ class Kind(StrEnum):
     CITE = "cite"
 
 
-FEATURES: Mapping[Kind, tuple[str, ...]] = {
-    Kind.MOVE: (
-        "search", "search_again", "search_barren", "search_fit",
-        "open", "open_again", "open_promise", "open_value", "open_fit",
-        "submit_fit", "submit_early", "submit_late",
-    ),
-    Kind.SEARCH: (
-        "email", "documents", "fresh_tool", "question", "names", "plain", "missing", "lead", "lead_missing",
-        "lead_names", "fit", "words",
-    ),
-    Kind.OPEN: (
-        "title", "text", "names", "rank", "often", "newest_search", "value", "lead", "email", "recent", "late", "uncovered",
-    ),
-    Kind.SAY: (
-        "fit", "names", "near", *STATIC, "value_fit", "recent", "late", "email", "linked", "new_words", "new_value",
-        "same_record", "absent", "absent_fit", "stop", "stop_said", "stop_unanswered",
-    ),
-    Kind.CITE: (
-        "said", "first_said", "record", "title", "names", "best", "value_fit", "linked", "led", "recent", "late", "email",
-        "absent_title", "stop", "stop_cited", "stop_said",
-    ),
-}  # fmt: skip
-"""Names of the columns by kind of decision."""
+FEATURES: Mapping[Kind, Mapping[str, str]] = {
+    Kind.MOVE: {
+        "search": "searching, rather than opening or submitting",
+        "search_again": "searching, times the searches made so far, in threes",
+        "search_barren": "searching, times the searches that showed nothing new",
+        "search_fit": "searching, times the fit of the best sentence read",
+        "open": "opening",
+        "open_again": "opening, times the records opened so far, in threes",
+        "open_promise": "opening, times the overlap of the best unread hit",
+        "open_value": "opening, where an unread hit shows a value of the asked kind",
+        "open_fit": "opening, times the fit of the best sentence read",
+        "submit_fit": "submitting, times the fit of the best sentence read",
+        "submit_early": "submitting before anything was opened",
+        "submit_late": "submitting with two calls left or fewer",
+    },
+    Kind.SEARCH: {
+        "email": "among e-mails only",
+        "documents": "among documents only",
+        "fresh_tool": "with a tool not used so far",
+        "question": "all words of the question",
+        "names": "its names and numbers",
+        "plain": "its other words",
+        "missing": "its words that no opened record holds",
+        "lead": "an identifier or name that was read",
+        "lead_missing": "a lead with the missing words",
+        "lead_names": "a lead with the names",
+        "fit": "overlap of the sentence that gave the lead",
+        "words": "number of words, in fives, at most 2",
+    },
+    Kind.OPEN: {
+        "title": "overlap of the title",
+        "text": "overlap of title, people and snippets",
+        "names": "the same, of names and numbers alone",
+        "rank": "one over its best rank in a search",
+        "often": "share of the searches that found it",
+        "newest_search": "the last search found it",
+        "value": "its snippet shows a value of the asked kind",
+        "lead": "it names a lead",
+        "email": "it is an e-mail",
+        "recent": "how recent it is among what was shown, 0 to 1",
+        "late": "it was written after the day asked about",
+        "uncovered": "overlap in words that no opened record holds",
+    },
+    Kind.SAY: {
+        "fit": "overlap of the sentence, with its table's heading",
+        "names": "overlap in names and numbers",
+        "near": "overlap with the three sentences before and two after",
+        "value": "it gives a value of the asked kind that the question does not",
+        "text_asked": "the question asks for no kind of value",
+        "past": "words of the past or of plans: was, until, draft",
+        "negation": "words such as not, never, none",
+        "short": "fewer than four words",
+        "row": "a row of a table",
+        "heading": "the first row of a table",
+        "value_fit": "fit, where it gives such a value",
+        "recent": "how recent its record is, 0 to 1",
+        "late": "its record was written after the day asked about",
+        "email": "it stands in an e-mail",
+        "linked": "its record shares an identifier with another opened one",
+        "new_words": "overlap in words not yet said",
+        "new_value": "it gives a kind of value not yet given",
+        "same_record": "its record was quoted already",
+        "absent": "saying `not on record`",
+        "absent_fit": "saying so, times the best overlap of a sentence",
+        "stop": "saying no more",
+        "stop_said": "stopping, times the sentences said, in twos",
+        "stop_unanswered": "stopping, times the asked kinds without a value",
+    },
+    Kind.CITE: {
+        "said": "it was quoted",
+        "first_said": "it was quoted first",
+        "record": "overlap of the whole record",
+        "title": "overlap of its title",
+        "names": "overlap in names and numbers",
+        "best": "overlap of its best sentence",
+        "value_fit": "the same, of sentences with a value of the asked kind",
+        "linked": "it shares an identifier with what was quoted",
+        "led": "it gave the lead that found what was quoted",
+        "recent": "how recent it is, 0 to 1",
+        "late": "it was written after the day asked about",
+        "email": "it is an e-mail",
+        "absent_title": "overlap of its title, where `not on record` was said",
+        "stop": "citing no more",
+        "stop_cited": "stopping, times the records cited, in twos",
+        "stop_said": "stopping, times the quoted records not yet cited",
+    },
+}
+"""By kind of decision, each column's name and what it measures. Overlaps are with the question, see `view.py`."""
 
 
 _PLACES = {kind: {name: place for place, name in enumerate(names)} for kind, names in FEATURES.items()}
@@ -61,7 +126,6 @@ class Query(NamedTuple):
     tool: str
     words: str
     source: str
-    identifier: bool = False
     fit: float = 0.0
 
 
@@ -124,20 +188,16 @@ def possible_queries(view: View) -> list[Query]:
     plain = [word for word in words if word not in named]
     seen = {stem for stem, there in zip(view.asked.stems, view.covered, strict=True) if there}
     missing = [word for word, stems in zip(words, view.asked.word_stems, strict=True) if not stems <= seen]
-    texts = [("question", " ".join(words), False, 0.0), ("names", " ".join(named), False, 0.0)]
-    texts += [("plain", " ".join(plain), False, 0.0)]
-    if view.opened:
-        texts += [("missing", " ".join(missing), False, 0.0)]
-    for lead, is_identifier, fit in view.leads[:MAX_LEADS]:
-        texts += [("lead", lead, is_identifier, fit)]
-        texts += [("lead_missing", " ".join([lead, *missing]), is_identifier, fit)]
-        texts += [("lead_names", " ".join([lead, *named]), is_identifier, fit)]
-    distinct = {text: (source, *rest) for source, text, *rest in reversed(texts) if text}
+    texts = [("question", words, 0.0), ("names", named, 0.0), ("plain", plain, 0.0)]
+    texts += [("missing", missing, 0.0)] if view.opened else []
+    for lead, _, fit in view.leads[:MAX_LEADS]:
+        texts += [("lead", (lead,), fit), ("lead_missing", (lead, *missing), fit), ("lead_names", (lead, *named), fit)]
+    # Of texts that are the same, the first source counts, at the place of the last.
+    distinct = {" ".join(parts): (source, fit) for source, parts, fit in reversed(texts) if parts}
     made = set(view.searches)
-    queries = [(text, *rest) for text, rest in reversed(distinct.items())]
     return [
-        Query(tool, text, str(rest[0]), bool(rest[1]), float(rest[2]))
-        for text, *rest in queries
+        Query(tool, text, source, fit)
+        for text, (source, fit) in reversed(distinct.items())
         for tool in SEARCH_TOOLS
         if (tool, text) not in made
     ]

@@ -48,3 +48,10 @@ def test_the_table_of_training_runs_is_right(seed: int, tmp_path: Path) -> None:
         against("weak"),
     ]
     assert f"| {' | '.join(cells)} |" in (DOCS / "training.md").read_text("utf-8")
+
+
+def test_the_number_of_features_is_right() -> None:
+    from gradient_rl.policies.features import FEATURES
+
+    number = sum(len(names) for names in FEATURES.values())
+    assert f"linear in {number} named features" in (DOCS / "training.md").read_text("utf-8")
