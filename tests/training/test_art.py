@@ -559,14 +559,12 @@ def rise(bench: Bench) -> float:
     return sum(bench.rewards[-4:]) / 4 - sum(bench.rewards[:4]) / 4
 
 
-@pytest.mark.slow
 def test_reward_rises_over_twenty_steps(bench: Bench) -> None:
     bench.max_steps, bench.group_size = 20, 8
 
     assert rise(bench) > 0.3, bench.rewards
 
 
-@pytest.mark.slow
 def test_reward_does_not_rise_when_rewards_are_shuffled_within_their_groups(bench: Bench) -> None:
     bench.max_steps, bench.group_size, bench.make = 20, 8, Shuffled
 
