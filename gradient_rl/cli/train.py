@@ -112,7 +112,7 @@ def train(
         remote = Remote(backend, base_url, api_key_env, max_tokens, max_usd, price_per_million, yes)
         made = load_config(flags, config)
         remote.refuse_unread(made.policy)
-        _run(made, remote, data_dir(data), artifacts, dry_run, resume, max_steps is None, wandb, as_json)
+        _run(made, remote, data_dir(data), artifacts, dry_run, resume, wandb, as_json)
 
 
 @dataclass(frozen=True)
@@ -150,23 +150,24 @@ def _run(
     artifacts: Path,
     dry_run: bool,
     resume: bool,
-    same_steps: bool,
     wandb: bool,
     as_json: bool,
 ) -> None:
     from gradient_rl.evaluation.run import GRACE_S, Stop
     from gradient_rl.runs import hold_folder
-    from gradient_rl.training.loop import plan_training, prepare_folder
+    from gradient_rl.training.loop import as_far_as_before, plan_training, prepare_folder
     from gradient_rl.training.loop import train as run_training
 
     opening = _opening(config, remote, dry_run)
     plan = plan_training(config, data, dry_run=dry_run, budget=_budget(remote))
+    if resume and "max_steps" not in config.model_fields_set:
+        plan = as_far_as_before(plan, artifacts)
     wandb_key = _tracking_key() if wandb else None
     if config.policy == ART and not dry_run:
         _tell_the_price(plan, remote)
     stop = Stop()
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
-        plan = prepare_folder(plan, artifacts, resume=resume, same_steps=same_steps)
+        plan = prepare_folder(plan, artifacts, resume=resume)
         if plan.moved:
             print(f"the earlier training run is kept in {plan.moved}", file=sys.stderr)
         with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):

@@ -127,14 +127,16 @@ def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False, 
     return Plan(config, dry_run, by_split[Split.TRAIN], by_split[Split.VALIDATION], setting, identity, budget or Budget())
 
 
-def prepare_folder(plan: Plan, folder: Path, *, resume: bool, same_steps: bool = False) -> Plan:
-    """Move an earlier run's files to `runs/`, or take that run up. The caller holds the folder.
+def as_far_as_before(plan: Plan, folder: Path) -> Plan:
+    """The plan with as many steps as the run in the folder was to have; unchanged where there is none."""
+    manifest = folder / MANIFEST
+    max_steps = RunIdentity.load(manifest).notes.get("max_steps") if manifest.exists() else None
+    config = plan.config.model_copy(update={"max_steps": max_steps}) if isinstance(max_steps, int) else plan.config
+    return replace(plan, config=config)
 
-    Args:
-        plan: what will be done.
-        folder: the artifacts folder.
-        resume: whether to take the run up that is there.
-        same_steps: whether it goes as far as it was to go, whatever the plan says.
+
+def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
+    """Move an earlier run's files to `runs/`, or take that run up. The caller holds the folder.
 
     Raises:
         NothingToReadError: there is no run to resume.
@@ -150,11 +152,9 @@ def prepare_folder(plan: Plan, folder: Path, *, resume: bool, same_steps: bool =
         raise NothingToReadError(f"{folder} holds no training run to resume; leave --resume out, or give another --artifacts")
     earlier = RunIdentity.load(manifest)
     refuse_changed(earlier, plan.identity)
-    max_steps = earlier.notes.get("max_steps") if same_steps else None
-    config = plan.config.model_copy(update={"max_steps": max_steps}) if isinstance(max_steps, int) else plan.config
-    identity = replace(earlier, notes={"max_steps": config.max_steps})
+    identity = replace(earlier, notes={"max_steps": plan.config.max_steps})
     identity.save(manifest)
-    return replace(plan, identity=identity, config=config)
+    return replace(plan, identity=identity)
 
 
 def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: Listener | None = None) -> Training | None:
