@@ -67,6 +67,11 @@ class Reader:
         self.at = at
         self._missing = 0
 
+    @property
+    def mended(self) -> bool:
+        """Whether a closing brace was missing at the end of the text when the last value was read."""
+        return self._missing > 0
+
     def outer_value(self) -> JsonValue:
         """The next value, which may have one opening brace too many.
 

@@ -175,7 +175,7 @@ class _Scan:
             calls = [self._read_function(mark["function"], reader)]
             end = reader.at
         else:
-            calls = [_call_in(value) for value in _flat(list(_values(reader)))]
+            calls = _calls_read(list(_flat(list(_values(reader)))), reader)
             end = self._end(reader, _TAG_END if mark["tag"] else _NOTHING)
         self._marked += calls
         self._marked_spans.append((mark.start(), end))
@@ -189,7 +189,7 @@ class _Scan:
             values = list(_flat(_values(reader)))
             if not all(self._is_call(value) for value in values):
                 return reader.at
-            self._loose += [_call_in(value) for value in values]
+            self._loose += _calls_read(values, reader)
         end = self._end(reader, _FENCE_END if mark[0].startswith("```") else _NOTHING)
         self._loose_spans.append((mark.start(), end))
         return end
@@ -238,6 +238,14 @@ def _values(reader: Reader) -> Iterator[JsonValue]:
     while more := _SEPARATOR.match(reader.text, reader.at):
         reader.at = more.end()
         yield reader.outer_value()
+
+
+def _calls_read(values: Sequence[JsonValue], reader: Reader) -> list[_Written]:
+    """The calls that values describe. One without arguments whose end was missing was cut before they came."""
+    calls = [_call_in(value) for value in values]
+    if reader.mended and calls and not calls[-1].arguments:
+        raise UnreadableError("the text ends before the arguments come", len(reader.text), cut=True)
+    return calls
 
 
 def _flat(values: Iterable[JsonValue]) -> Iterator[JsonValue]:

@@ -271,6 +271,11 @@ def test_native_calls_are_given_back(calls: Calls) -> None:
     assert plain(read_calls(None, as_object, TOOLS)) == calls
 
 
+@pytest.mark.parametrize("opened", ["<tool_call>", "```json\n", ""])
+def test_a_call_that_was_cut_before_its_arguments_is_none(opened: str) -> None:
+    assert from_text(f'{opened}{{"name": "submit_answer"').calls == ()
+
+
 @settings(max_examples=60, deadline=None)
 @given(answer, st.data())
 def test_no_call_comes_of_a_text_that_ends_in_a_value(call: tuple[str, dict[str, object]], data: st.DataObject) -> None:
