@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from gradient_rl.errors import DataError, MissingKeyError, NothingToReadError, UsageError
-from gradient_rl.policies.catalog import Checkpoint, Entry
+from gradient_rl.policies.catalog import Checkpoint, Entry, saved_states
 from gradient_rl.policies.chat import ChatPolicy
 from gradient_rl.policies.endpoint import Endpoint, Price
 from gradient_rl.schema.training import ArtState
@@ -66,8 +65,7 @@ def art_path(folder: Path, step: int) -> Path:
 
 def art_checkpoints(folder: Path) -> Sequence[Checkpoint]:
     """The states that are noted in a folder, by step."""
-    found = [(re.fullmatch(r"art-(\d{6,})\.json", path.name), path) for path in folder.glob("art-*.json")]
-    return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
+    return saved_states(folder, ART)
 
 
 def read_art_state(path: Path) -> ArtState:

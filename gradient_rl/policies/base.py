@@ -89,6 +89,12 @@ def observations_in(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [json_object(str(message["content"])) for message in messages if message["role"] == "tool"]
 
 
+def calls_in(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
+    """The tool calls made so far: the tool, and its arguments as a JSON object."""
+    calls = [call["function"] for m in messages for call in m.get("tool_calls", ())]
+    return [(call["name"], json_object(call["arguments"])) for call in calls]
+
+
 def question_in(messages: Sequence[Message]) -> str:
     """The question as the user asked it, without the line that gives the date."""
     content = next(str(m["content"]) for m in messages if m["role"] == "user")

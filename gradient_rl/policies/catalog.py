@@ -66,10 +66,15 @@ class Entry:
     """Whether it needs a network or costs money; such a policy plays only when it is named."""
 
 
+def saved_states(folder: Path, policy: str) -> Sequence[Checkpoint]:
+    """The states that a learned policy saved as `POLICY-STEP.json`, by step."""
+    found = [(re.fullmatch(rf"{policy}-(\d{{6,}})\.json", path.name), path) for path in folder.glob(f"{policy}-*.json")]
+    return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
+
+
 def linear_checkpoints(folder: Path) -> Sequence[Checkpoint]:
     """The saved states of the linear policy, by step."""
-    found = [(re.fullmatch(r"linear-(\d{6,})\.json", path.name), path) for path in folder.glob("linear-*.json")]
-    return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
+    return saved_states(folder, LinearPolicy.name)
 
 
 def _linear(temperature: float, checkpoint: Checkpoint | None) -> LinearPolicy:

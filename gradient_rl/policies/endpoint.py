@@ -12,7 +12,7 @@ from gradient_rl.errors import MissingKeyError, UsageError
 
 HIDDEN = "***"
 _REAL_SECRET_CHARS = 12
-_PLACEHOLDER = "none"
+_NO_KEY = "none"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Endpoint:
 
     @property
     def key_sent(self) -> str:
-        """The key, or a placeholder where there is none, for the client refuses to be made without one."""
-        return self.api_key or _PLACEHOLDER
+        """The key, or the word `none` where there is none, for the client refuses to be made without one."""
+        return self.api_key or _NO_KEY
 
     @cached_property
     def shown_url(self) -> str:
@@ -84,7 +84,7 @@ class Endpoint:
         return self._any_secret.sub(HIDDEN, text)
 
     def hide_in_reply(self, text: str) -> str:
-        """The same for a model's words, in which a short placeholder such as `none` is a word and stays."""
+        """The same for a model's words, in which a short key such as `none` is a word and stays."""
         return self._real_secret.sub(HIDDEN, text)
 
     @cached_property

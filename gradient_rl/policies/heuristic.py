@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from math import fsum
 from typing import Any, NamedTuple
 
-from gradient_rl.policies.base import Message, Reply, json_object, observations_in, one_call, question_in
+from gradient_rl.policies.base import Message, Reply, calls_in, observations_in, one_call, question_in
 from gradient_rl.policies.reading import (
     Asked,
     Sentence,
@@ -66,7 +66,7 @@ class Notes:
         self._candidates: dict[str, list[Candidate]] = {}
         self.found_by: dict[str, int] = {}
         """Number of the search that first showed a record."""
-        for (tool, arguments), observation in zip(_calls_in(messages), observations_in(messages), strict=False):
+        for (tool, arguments), observation in zip(calls_in(messages), observations_in(messages), strict=False):
             if tool.startswith("search"):
                 self._take_hits(str(arguments.get("query", "")), observation)
             elif "body" in observation:
@@ -316,11 +316,6 @@ def _sentences_with_leads(text: str) -> tuple[tuple[frozenset[str], tuple[tuple[
         if leads:
             found.append((sentence.stems, tuple(leads)))
     return tuple(found)
-
-
-def _calls_in(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
-    calls = [call["function"] for m in messages for call in m.get("tool_calls", ())]
-    return [(call["name"], json_object(call["arguments"])) for call in calls]
 
 
 def _hit_text(hit: dict[str, Any]) -> str:

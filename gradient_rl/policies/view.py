@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradient_rl.policies.base import Message, json_object, observations_in, question_in
+from gradient_rl.policies.base import Message, calls_in, observations_in, question_in
 from gradient_rl.policies.reading import (
     Asked,
     asked_kind,
@@ -196,7 +196,7 @@ class View:
         """Searches that showed nothing new."""
         self.hits: dict[str, Hit] = {}
         self.opened: dict[str, Mapping[str, Any]] = {}
-        for (tool, arguments), observation in zip(_calls_in(messages), observations_in(messages), strict=False):
+        for (tool, arguments), observation in zip(calls_in(messages), observations_in(messages), strict=False):
             self.calls += 1
             if tool.startswith("search"):
                 self._take_search(tool, str(arguments.get("query", "")), observation)
@@ -274,11 +274,6 @@ class View:
         known.text += " " + hit["snippet"]
         known.has_value = known.has_value or has_value
         known.found_by.append(found)
-
-
-def _calls_in(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
-    calls = [call["function"] for m in messages for call in m.get("tool_calls", ())]
-    return [(call["name"], json_object(call["arguments"])) for call in calls]
 
 
 def _title(record: Mapping[str, Any]) -> str:
