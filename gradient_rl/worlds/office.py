@@ -1,0 +1,206 @@
+"""What people in every office write, whatever the trade: names, voices, agreements by mail, credits, minutes, small talk."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gradient_rl.worlds.phrases import Phrases, phrases
+from gradient_rl.worlds.trade import ChatterMail, Item
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Names(_Entry):
+    """Where names of people, places and customers come from."""
+
+    given: Annotated[Phrases, phrases(120)]
+    surnames: Annotated[Phrases, phrases(200)]
+    towns: Annotated[Phrases, phrases(100)]
+    streets: Annotated[Phrases, phrases(40)]
+    proper: Annotated[Phrases, phrases(60)]
+    """First words of the name of a place or a firm: `Harrow`."""
+    places: Annotated[Phrases, phrases(30)]
+    """Second words: `Lane`."""
+
+
+class Voice(_Entry):
+    """How one kind of person writes a mail."""
+
+    key: str
+    greetings: Annotated[Phrases, phrases(3, "to")]
+    openers: Annotated[Phrases, phrases(6, "to town")]
+    """First sentences that say nothing of the matter."""
+    closings: Annotated[Phrases, phrases(3, "me full title")]
+    """Last lines, with `\\n` between them."""
+    lower: bool = False
+    """Begins sentences in lower case and leaves apostrophes out."""
+    typos: bool = False
+    signed: bool = False
+    """Adds name and title below."""
+
+
+class Change(_Entry):
+    """Mails around a change of a term."""
+
+    subjects: Annotated[Phrases, phrases(8, "topic contract short")]
+    requests: Annotated[Phrases, phrases(12, "short contract", "topic")]
+    """Paragraphs of a customer that asks for the change."""
+    approvals: Annotated[Phrases, phrases(10, "", "approver")]
+    """Sentences that say who agreed to it."""
+    notes: Annotated[Phrases, phrases(10, "approver contract", "topic")]
+    """Lines of a customer record that a change was agreed, without saying which."""
+
+
+class Start(_Entry):
+    """When a contract begins, and so when it ends."""
+
+    plans: Annotated[Phrases, phrases(8, "short", "planned")]
+    """Sentences that say when the start is planned."""
+    real: Annotated[Phrases, phrases(10, "contact short", "started contract")]
+    """Paragraphs of a mail that reports the start, with the acceptance sheet signed."""
+    subjects: Annotated[Phrases, phrases(6, "short contract")]
+    clauses: Annotated[Phrases, phrases(6, "we they", "months")]
+    """Clauses by which the contract runs for {months} from the day on which the acceptance sheet is signed."""
+    asks: Annotated[Phrases, phrases(6, "", "who")]
+    """On what day the contract runs out."""
+
+
+class Price(_Entry):
+    """One charge that two records give differently."""
+
+    subjects: Annotated[Phrases, phrases(8, "short contract")]
+    wrong: Annotated[Phrases, phrases(10, "short contract", "unit wrong")]
+    """Paragraphs of a handover or a forecast with a price that was never agreed; may not say that it is wrong."""
+    right: Annotated[Phrases, phrases(12, "short contract", "unit right order")]
+    """Paragraphs that give the price on the signed order {order}."""
+    asks: Annotated[Phrases, phrases(8, "", "who thing")]
+    """What is really to be charged a month; says that two figures are about."""
+
+
+class Credit(_Entry):
+    """Money taken off a bill."""
+
+    subjects: Annotated[Phrases, phrases(6, "short")]
+    mails: Annotated[Phrases, phrases(12, "approver", "credit reason")]
+    minutes: Annotated[Phrases, phrases(10, "approver account", "short credit reason")]
+    notes: Annotated[Phrases, phrases(10, "approver", "credit reason")]
+    asks: Annotated[Phrases, phrases(8, "", "who")]
+    """How much has been taken off in all since the contract began."""
+
+
+class Exclusion(_Entry):
+    """The one unit that the service visits leave out."""
+
+    clauses: Annotated[Phrases, phrases(6, "we they")]
+    """Clauses by which the units of the schedule are looked after, save those that are left out in writing."""
+    mails: Annotated[Phrases, phrases(10, "short contract", "unit")]
+    """Paragraphs that leave {unit} out."""
+    subjects: Annotated[Phrases, phrases(6, "short contract")]
+    asks: Annotated[Phrases, phrases(8, "", "who plural")]
+
+
+class Repair(_Entry):
+    """A repair whose cost the contract shares."""
+
+    clauses: Annotated[Phrases, phrases(6, "we they", "percent")]
+    """{they} bears {percent} of the cost of damage by its own people."""
+    mails: Annotated[Phrases, phrases(10, "short place", "cost unit")]
+    """Paragraphs that give the whole cost of such damage to {unit}."""
+    subjects: Annotated[Phrases, phrases(6, "short")]
+    asks: Annotated[Phrases, phrases(8, "when", "who thing")]
+    """What part of the bill was theirs."""
+
+
+class Swap(_Entry):
+    """Another person takes over a matter at the customer's."""
+
+    matters: Annotated[Phrases, phrases(6)]
+    """Noun phrases: `the bills`, `deliveries on Saturdays`."""
+    subjects: Annotated[Phrases, phrases(6, "short")]
+    mails: Annotated[Phrases, phrases(12, "short", "before after matter from")]
+    notes: Annotated[Phrases, phrases(8, "", "before matter")]
+    """Lines of the customer record from before the change."""
+    asks: Annotated[Phrases, phrases(8, "", "who matter")]
+    """Who looks after it today."""
+
+
+class Frames(_Entry):
+    """The stock of forms: openings and ends of contracts, minutes, policies, records, replies."""
+
+    recitals: Annotated[Phrases, phrases(6, "contract date account town they_town we_role they_role", "we_name they_name")]
+    signatures: Annotated[Phrases, phrases(6, "town date", "signer they_signer")]
+    term_headings: Annotated[Phrases, phrases(4)]
+    cover_headings: Annotated[Phrases, phrases(4)]
+    general_headings: Annotated[Phrases, phrases(8)]
+    schedule_headings: Annotated[Phrases, phrases(4)]
+    clauses: Annotated[Phrases, phrases(40, "we they")]
+    """Clauses of any contract, without amounts."""
+    present: Annotated[Phrases, phrases(8, "", "people")]
+    absent: Annotated[Phrases, phrases(6, "", "people")]
+    closings: Annotated[Phrases, phrases(20, "person")]
+    """Last lines of minutes."""
+    actions: Annotated[Phrases, phrases(25, "person")]
+    review_titles: Annotated[Phrases, phrases(6, "", "job short")]
+    weekly_titles: Annotated[Phrases, phrases(8, "", "date")]
+    reports: Annotated[Phrases, phrases(8, "short", "job")]
+    """Subjects of reports on a job."""
+    troubles: Annotated[Phrases, phrases(10, "unit")]
+    """Subjects of a customer's mail that something is wrong."""
+    offers: Annotated[Phrases, phrases(8, "short unit")]
+    orders: Annotated[Phrases, phrases(6, "short contract")]
+    job_notes: Annotated[Phrases, phrases(12, "unit", "job when")]
+    """Lines of a customer record that point to a job."""
+    people_notes: Annotated[Phrases, phrases(10, "title", "contact")]
+    called_notes: Annotated[Phrases, phrases(8, "", "called")]
+    """Lines that say how colleagues call the customer."""
+    twin_notes: Annotated[Phrases, phrases(8, "account", "twin")]
+    """Lines that warn of a customer with almost the same name."""
+    use_notes: Annotated[Phrases, phrases(8, "", "unit use")]
+    """Lines that say what a unit is for."""
+    versions: Annotated[Phrases, phrases(6, "approver", "version from owner")]
+    replaced: Annotated[Phrases, phrases(6, "", "earlier")]
+    """Sentences of a policy that say which version it replaces."""
+    memo_subjects: Annotated[Phrases, phrases(6, "", "policy")]
+    supply_titles: Annotated[Phrases, phrases(3, "", "number")]
+    letter_subjects: Annotated[Phrases, phrases(5)]
+    forwards: Annotated[Phrases, phrases(12, "to")]
+    """What is written above a forwarded mail."""
+    project_subjects: Annotated[Phrases, phrases(6, "project", "item")]
+    project_titles: Annotated[Phrases, phrases(4, "", "project")]
+    project_asks: Annotated[Phrases, phrases(6, "project", "items")]
+    """What the items really cost together."""
+    serial_asks: Annotated[Phrases, phrases(6, "", "who use")]
+    """Which unit is the one for {use}, which number the contract gives it, and what was done to it."""
+    absence_answers: Annotated[Phrases, phrases(4, "", "who topic")]
+
+
+class Office(_Entry):
+    """All shared phrases, from `office.toml`."""
+
+    names: Names
+    voices: tuple[Voice, ...] = Field(min_length=8)
+    change: Change
+    start: Start
+    price: Price
+    credit: Credit
+    exclusion: Exclusion
+    repair: Repair
+    swap: Swap
+    frames: Frames
+    chatter: Annotated[Phrases, phrases(60, "colleague town")]
+    chatter_mails: tuple[ChatterMail, ...] = Field(min_length=40)
+    notes: Annotated[Phrases, phrases(40, "contact town")]
+    items: tuple[Item, ...] = Field(min_length=30)
+
+
+@lru_cache(1)
+def load_office() -> Office:
+    """The phrases that travel with the package."""
+    return Office.model_validate(tomllib.loads((files("gradient_rl.worlds") / "office.toml").read_text(encoding="utf-8")))
