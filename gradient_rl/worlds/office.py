@@ -70,6 +70,8 @@ class Start(_Entry):
     """Clauses by which the contract runs for {months} from the day on which the acceptance sheet is signed."""
     asks: Annotated[Phrases, phrases(6, "", "who")]
     """On what day the contract runs out."""
+    asks_begin: Annotated[Phrases, phrases(6, "", "who")]
+    """On what day it really began; says that it was not the planned one."""
 
 
 class Price(_Entry):
