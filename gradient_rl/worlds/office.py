@@ -157,6 +157,14 @@ class Frames(_Entry):
     """Subjects of a customer's mail that something is wrong."""
     offers: Annotated[Phrases, phrases(8, "short unit")]
     orders: Annotated[Phrases, phrases(6, "short contract")]
+    contract_notes: Annotated[Phrases, phrases(8, "title date", "contract")]
+    """Lines of a customer record that name the contract."""
+    people_headings: Annotated[Phrases, phrases(4)]
+    things_headings: Annotated[Phrases, phrases(4)]
+    history_headings: Annotated[Phrases, phrases(4)]
+    remarks_headings: Annotated[Phrases, phrases(4)]
+    action_headings: Annotated[Phrases, phrases(4)]
+    remark_subjects: Annotated[Phrases, phrases(10, "short town")]
     job_notes: Annotated[Phrases, phrases(12, "unit", "job when")]
     """Lines of a customer record that point to a job."""
     people_notes: Annotated[Phrases, phrases(10, "title", "contact")]

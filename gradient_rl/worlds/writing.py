@@ -1,0 +1,198 @@
+"""How a mail is put together: a greeting and an end in the writer's voice, small talk, quoting, slips of the keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta, timezone
+from math import gcd
+from random import Random
+
+from gradient_rl.schema.workspace import Document, DocumentStatus, Email, Record, RecordKind
+from gradient_rl.worlds.difficulty import Difficulty
+from gradient_rl.worlds.entities import Company, Person
+from gradient_rl.worlds.grammar import expand
+from gradient_rl.worlds.office import Office, Voice
+
+_STARTERS = frozenset(
+    "a about after again all also and another any anyway as at because before both but by cause every everything fitted for "
+    "found from got had has have he her here his how if in is it just last left less like looks lost my never new next no "
+    "nobody not nothing now of off on once one only or our out part please put ran right she short since so some somebody "
+    "still sorry swapped thanks that the their them then there they this those took turns two until up was we well went "
+    "what when where which while who why will with word would yes yesterday you your".split()
+)
+_SENTENCE_START = re.compile(r"(?:(?<=^)|(?<=[.!?] )|(?<=\n))([A-Z][a-z]*)(?=[ ,])", re.MULTILINE)
+_CONTRACTION = re.compile(r"\b([A-Za-z]+)'(t|s|m|ll|ve|re|d)\b")
+_CONTRACTED = frozenset(
+    "don can won didn isn wasn couldn wouldn doesn hasn haven shouldn aren it that there he she what who i you we they let".split()
+)
+_LONG_WORD = re.compile(r"\b[a-z]{6,}\b")
+_MULTIPLIERS = (7919, 6997, 5501, 4813, 3607)
+
+
+@dataclass
+class Numbering:
+    """Ids of records in an order that tells nothing: the same for the same count and seed."""
+
+    count: int
+    seed: int
+    _used: dict[str, int] = field(default_factory=dict[str, int])
+
+    def next(self, prefix: str) -> str:
+        """The next id of a kind: `email-00417`."""
+        used = self._used.get(prefix, 0)
+        self._used[prefix] = used + 1
+        number = (used * self._step + self.seed) % self.count + 1
+        return f"{prefix}-{number:0{len(str(self.count))}d}"
+
+    @property
+    def _step(self) -> int:
+        return next(step for step in _MULTIPLIERS if gcd(step, self.count) == 1)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A record with what it is to its world."""
+
+    role: str
+    """What it is for its customer or policy: `contract`, `report:0`."""
+    record: Record
+    tells: tuple[tuple[str, date], ...] = ()
+    """What the record tells, and since when that could be known."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Puts phrases together for one company."""
+
+    company: Company
+    office: Office
+    difficulty: Difficulty
+    numbering: Numbering
+
+    def pick(self, phrases: Sequence[str], rng: Random, **slots: str) -> str:
+        """One text of one of the phrases."""
+        return expand(rng.choice(phrases), slots, rng)
+
+    def mail(
+        self,
+        sender: Person,
+        to: Person,
+        day: date,
+        subject: str,
+        paragraphs: Sequence[str],
+        rng: Random,
+        *,
+        cc: Sequence[Person] = (),
+        answers: Email | None = None,
+        talk: bool = True,
+    ) -> Email:
+        """A mail of some paragraphs, as this sender would write it.
+
+        Args:
+            answers: the mail to which it is the reply.
+            talk: whether small talk may stand in it.
+        """
+        ident = self.numbering.next("email")
+        sent_at = _moment(day, rng)
+        if answers is not None and sent_at <= answers.sent_at:
+            sent_at = answers.sent_at + timedelta(minutes=rng.randint(12, 190))
+        return Email(
+            id=ident,
+            thread_id=answers.thread_id if answers else ident.replace("email", "thread"),
+            sent_at=sent_at,
+            sender=sender.mailbox,
+            to=(to.mailbox,),
+            cc=tuple(dict.fromkeys(other.mailbox for other in cc if other not in (sender, to))),
+            subject=f"RE: {answers.subject.removeprefix('RE: ')}" if answers else subject,
+            body=self._body(sender, to, list(paragraphs), answers, rng, talk),
+        )
+
+    def forward(self, sender: Person, to: Person, day: date, original: Email, rng: Random) -> Email:
+        """A mail that passes another one on."""
+        ident = self.numbering.next("email")
+        head = f"From: {original.sender}\nSubject: {original.subject}"
+        quoted = "\n".join(f"> {line}".rstrip() for line in original.body.splitlines())
+        above = self.pick(self.office.frames.forwards, rng, to=to.first)
+        sent_at = max(_moment(day, rng), original.sent_at + timedelta(minutes=rng.randint(9, 200)))
+        return Email(
+            id=ident,
+            thread_id=original.thread_id,
+            sent_at=sent_at,
+            sender=sender.mailbox,
+            to=(to.mailbox,),
+            subject=f"FW: {original.subject}",
+            body=f"{above}\n\n{sender.first}\n\n{head}\n\n{quoted}",
+        )
+
+    def document(self, kind: RecordKind, title: str, author: Person, day: date, status: DocumentStatus, body: str) -> Document:
+        """A document; its id counts with the other documents."""
+        ident = self.numbering.next("doc")
+        return Document(id=ident, kind=kind, title=title, author=author.name, date=day, status=status, body=body)
+
+    def chatter(self, rng: Random) -> str:
+        """A paragraph about nothing."""
+        pool = self.company.trade.chatter if rng.random() < 0.6 else self.office.chatter
+        return self.pick(pool, rng, colleague=rng.choice(self.company.people).first, town=rng.choice(self.office.names.towns))
+
+    def _body(self, sender: Person, to: Person, paragraphs: list[str], answers: Email | None, rng: Random, talk: bool) -> str:
+        voice = self.office.voices[sender.voice]
+        noise = self.difficulty.noise if talk else 0.0
+        before, after = self._talk(voice, to, noise, rng)
+        quoted = [_quotation(answers, rng)] if answers is not None and rng.random() < noise + 0.2 else []
+        greeting = self.pick(voice.greetings, rng, to=to.first)
+        closing = self.pick(voice.closings, rng, me=sender.first, full=sender.name, title=sender.title)
+        signature = [f"{sender.name}, {sender.title}"] if voice.signed and sender.name not in closing else []
+        parts = [part for part in [*before, *filter(None, quoted), *paragraphs, *after] if part]
+        text = "\n\n".join([greeting, *parts, closing, *signature])
+        return lowered(text) if voice.lower else text
+
+    def _talk(self, voice: Voice, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
+        """What stands before and after the matter."""
+        before = [self.pick(voice.openers, rng, to=to.first, town=rng.choice(self.office.names.towns))]
+        after = [self.chatter(rng)]
+        if voice.typos and rng.random() < noise + 0.2:
+            before, after = [slipped(before[0], rng)], [slipped(after[0], rng)]
+        return before if rng.random() < noise * 0.8 else [], after if rng.random() < noise * 1.1 else []
+
+
+def lowered(text: str) -> str:
+    """A text as somebody types it who does not care for capitals and apostrophes; names and values stay as they are."""
+    text = _SENTENCE_START.sub(lambda m: m[1].lower() if m[1].lower() in _STARTERS else m[1], text)
+    return _CONTRACTION.sub(lambda m: m[1] + m[2] if m[1].lower() in _CONTRACTED else m[0], text)
+
+
+def slipped(text: str, rng: Random) -> str:
+    """A text with two letters of one long word changed round."""
+    words = list(_LONG_WORD.finditer(text))
+    if not words:
+        return text
+    word = rng.choice(words)
+    place = word.start() + rng.randrange(1, len(word[0]) - 2)
+    return text[:place] + text[place + 1] + text[place] + text[place + 2 :]
+
+
+def _quotation(original: Email, rng: Random) -> str:
+    """A sentence or two of the mail that is answered, without its values."""
+    sentences = re.split(r"(?<=[.?!])\s+", " ".join(original.body.split("\n\n")[1:-1]))
+    harmless = [s for s in sentences if not re.search(r"[\d€£$%]", s) and 4 <= len(s.split()) <= 40]
+    if not harmless:
+        return ""
+    start = rng.randrange(len(harmless))
+    return "> " + " ".join(harmless[start : start + rng.randint(1, 2)]).replace("\n", " ")
+
+
+def _moment(day: date, rng: Random) -> datetime:
+    """A time of the working day, in the zone of Dublin and London."""
+    moment = datetime.combine(day, time(rng.randint(7, 18), rng.randrange(60)))
+    return moment.replace(tzinfo=timezone(timedelta(hours=1 if _is_summer(day) else 0)))
+
+
+def _is_summer(day: date) -> bool:
+    return _last_sunday(day.year, 3) <= day < _last_sunday(day.year, 10)
+
+
+def _last_sunday(year: int, month: int) -> date:
+    last = date(year, month, 31)
+    return last - timedelta(days=(last.weekday() + 1) % 7)
