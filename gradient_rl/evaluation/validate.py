@@ -125,13 +125,7 @@ def validate_data(directory: Path, check_keywords: bool = True) -> ValidationRep
     replayer = Replayer(data.workspace, index)
     findings = [*data.findings, *_record_findings(data)]
     for task in data.tasks:
-        unresolved = list(_unresolved_ids(task, data.workspace))
-        problems = unresolved or [
-            *_fact_problems(task, evidence),
-            *_slot_problems(task, replayer),
-            *_date_problems(task, data.workspace),
-            *_reference_problems(task, replayer),
-        ]
+        problems = task_problems(task, data.workspace, evidence, replayer)
         findings += [Finding(data.places[task.id], task.id, problem) for problem in problems]
     findings += _split_findings(data)
     figures = [_keyword_figures(split, data.tasks, index) for split in sorted({_file_split(t) for t in data.tasks})]
@@ -139,6 +133,16 @@ def validate_data(directory: Path, check_keywords: bool = True) -> ValidationRep
         findings += [finding for figure in figures for finding in _keyword_findings(figure, data)]
     counts = {split.value: sum(task.split == split for task in data.tasks) for split in Split}
     return ValidationReport(tuple(findings), tuple(figures), len(data.workspace.records), counts)
+
+
+def task_problems(task: Task, workspace: Workspace, evidence: Evidence, replayer: Replayer) -> list[str]:
+    """What is wrong with one task, as sentences: ids, facts, slots, dates and the reference."""
+    return list(_unresolved_ids(task, workspace)) or [
+        *_fact_problems(task, evidence),
+        *_slot_problems(task, replayer),
+        *_date_problems(task, workspace),
+        *_reference_problems(task, replayer),
+    ]
 
 
 def _read_data(directory: Path) -> _Data:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from gradient_rl.schema.task import FactKind
 from gradient_rl.worlds.trade import Extra, Incident, Offer, Policy, Project, Rule, Supply, Term, Trade, Unit
 
 FIRST_DAY = date(2024, 1, 8)

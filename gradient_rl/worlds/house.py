@@ -60,9 +60,10 @@ class House:
         yield Scene("agreement", document, ((deal.number, deal.signed_on),))
         if deal.raised_on and deal.announced_on:
             text = self._pick(deal.supply.letters, **{"from": written_date(deal.raised_on, self.rng)})
-            subject = self._pick(frames.letter_subjects)
-            table = f"{deal.number}\n\n{_table(deal, deal.raised, self.rng)}"
-            mail = self.writer.mail(deal.contact, stores, deal.announced_on, subject, [text, table], self.rng)
+            subject = self._pick(frames.letter_subjects, number=deal.number)
+            mail = self.writer.mail(
+                deal.contact, stores, deal.announced_on, subject, [text, _table(deal, deal.raised, self.rng)], self.rng
+            )
             yield Scene("letter", mail, ((f"{deal.number} raised", deal.announced_on),))
 
     def work(self, work: Work) -> Iterator[Scene]:

@@ -89,7 +89,7 @@ class Price(_Entry):
 class Credit(_Entry):
     """Money taken off a bill."""
 
-    subjects: Annotated[Phrases, phrases(6, "short")]
+    subjects: Annotated[Phrases, phrases(6, "", "short")]
     mails: Annotated[Phrases, phrases(12, "approver", "credit reason")]
     minutes: Annotated[Phrases, phrases(10, "approver account", "short credit reason")]
     notes: Annotated[Phrases, phrases(10, "approver", "credit reason")]
@@ -155,7 +155,7 @@ class Frames(_Entry):
     """Subjects of reports on a job."""
     troubles: Annotated[Phrases, phrases(10, "unit")]
     """Subjects of a customer's mail that something is wrong."""
-    offers: Annotated[Phrases, phrases(8, "short unit")]
+    offers: Annotated[Phrases, phrases(8, "unit", "short")]
     orders: Annotated[Phrases, phrases(6, "short contract")]
     contract_notes: Annotated[Phrases, phrases(8, "title date", "contract")]
     """Lines of a customer record that name the contract."""
@@ -179,7 +179,7 @@ class Frames(_Entry):
     """Sentences of a policy that say which version it replaces."""
     memo_subjects: Annotated[Phrases, phrases(6, "", "policy")]
     supply_titles: Annotated[Phrases, phrases(3, "", "number")]
-    letter_subjects: Annotated[Phrases, phrases(5)]
+    letter_subjects: Annotated[Phrases, phrases(5, "", "number")]
     forwards: Annotated[Phrases, phrases(12, "to")]
     """What is written above a forwarded mail."""
     project_subjects: Annotated[Phrases, phrases(6, "project", "item")]
@@ -188,6 +188,10 @@ class Frames(_Entry):
     """What the items really cost together."""
     serial_asks: Annotated[Phrases, phrases(6, "", "who use")]
     """Which unit is the one for {use}, which number the contract gives it, and what was done to it."""
+    also_credited: Annotated[Phrases, phrases(4)]
+    """Second questions: how much was taken off the bill for it."""
+    disputes: Annotated[Phrases, phrases(4)]
+    """First sentences of a question: people do not agree about the cause."""
     absence_answers: Annotated[Phrases, phrases(4, "", "who topic")]
 
 
