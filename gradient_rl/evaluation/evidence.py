@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,11 @@ from gradient_rl.rewards.facts import READ_KINDS, mentions_of_value
 from gradient_rl.rewards.values import key_of, mentions_of, plain_text
 from gradient_rl.schema.task import Fact, FactKind
 from gradient_rl.schema.workspace import Record
+
+_WORD = re.compile(r"[a-z0-9]+")
+_LEGAL_FORM = re.compile(r",? (?:ltd|limited|bv|b\.v|ab|gmbh|inc|sa|s\.a|nv|n\.v|plc|co|company)\.?$")
+_CHANGING = frozenset({"and", "st", "saint", "the", "a", "an"})
+"""Words that a form of a name may write otherwise or leave out."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,11 @@ class Passages:
     def parts(self) -> tuple[str, ...]:
         """Paragraphs, and each row of a table by itself."""
         return tuple(plain_text(part) for part in _parts_of(self.record.body))
+
+    @cached_property
+    def text(self) -> str:
+        """Everything, in plain text."""
+        return "\n".join((self.title, *self.parts))
 
 
 class Evidence:
@@ -53,7 +63,7 @@ class Evidence:
         """Ids of records, other than the allowed ones, in which one passage names the subject and the value."""
         return [
             record_id
-            for record_id, passages in self._passages.items()
+            for record_id, passages in self._naming(fact)
             if record_id not in set(allowed) and any(_names(part, fact) and _states_fact(part, fact) for part in passages.parts)
         ]
 
@@ -65,7 +75,7 @@ class Evidence:
         """
         kind = fact.asked_kind or FactKind.TEXT
         found: list[tuple[str, str]] = []
-        for record_id, passages in self._passages.items():
+        for record_id, passages in self._naming(fact):
             titled = _names(passages.title, fact)
             for part in passages.parts:
                 if not (titled or _names(part, fact)) or not _on_topic(part, fact):
@@ -74,9 +84,31 @@ class Evidence:
                     found.append((record_id, part))
         return found
 
-    def records_with(self, value: str, kind: FactKind) -> list[str]:
-        """Ids of the records that mention a value."""
-        return [record_id for record_id in self._passages if self.has_value(record_id, value, kind)]
+    def stands_elsewhere(self, value: str, kind: FactKind, fact: Fact, but: Collection[str]) -> bool:
+        """Whether a record, other than the ones excepted, mentions a value; those that name the subject are read first."""
+        naming = [record_id for record_id, _ in self._naming(fact)]
+        word = None if kind in READ_KINDS else _telling_word(value)
+        return any(
+            record_id not in but
+            and (word is None or word in self._passages[record_id].text)
+            and self.has_value(record_id, value, kind)
+            for record_id in (*naming, *self._passages)
+        )
+
+    def _naming(self, fact: Fact) -> list[tuple[str, Passages]]:
+        """Records in which a name of the subject may stand: cheap to find, and none is missed."""
+        words = {_telling_word(name) for name in (fact.subject, *fact.subject_aliases)}
+        return [(i, passages) for i, passages in self._passages.items() if any(word in passages.text for word in words)]
+
+
+def _telling_word(name: str) -> str:
+    """Letters that stand in every form of a name or phrase: of the longest word after the first, which may be cut short.
+
+    What a plural changes at its end is left out.
+    """
+    words = _WORD.findall(_LEGAL_FORM.sub("", plain_text(name)))
+    word = max([word for word in words[1:] if word not in _CHANGING] or words or [""], key=len)
+    return word.removesuffix("ies").removesuffix("s") if word.isalpha() and len(word) > 3 else word
 
 
 def question_gives(question: str, fact: Fact) -> bool:

@@ -296,10 +296,8 @@ def _absent_problems(task: Task, fact: Fact, evidence: Evidence) -> Iterator[str
 def _rival_problems(task: Task, fact: Fact, evidence: Evidence) -> Iterator[str]:
     kind = fact.asked_kind if fact.kind is FactKind.ABSENT else fact.kind
     for rival in fact.rivals:
-        standing = evidence.records_with(rival, kind or FactKind.TEXT)
-        if fact.derivation is None:
-            standing = [record_id for record_id in standing if record_id not in fact.sources]
-        if not standing:
+        but = fact.sources if fact.derivation is None else ()
+        if not evidence.stands_elsewhere(rival, kind or FactKind.TEXT, fact, but):
             yield f"rival '{rival}' stands in no other record"
         if fact.value and fact.kind in READ_KINDS and key_of(rival, fact.kind) == key_of(fact.value, fact.kind):
             yield f"rival '{rival}' is the value itself"

@@ -32,11 +32,12 @@ from gradient_rl.worlds.entities import (
 )
 from gradient_rl.worlds.naming import Register, plain
 from gradient_rl.worlds.office import Office
-from gradient_rl.worlds.trade import CustomerKind, Incident, Term, Unit
+from gradient_rl.worlds.trade import Amounts, CustomerKind, Incident, Term, Unit
 
 _LAST_START = date(2024, 10, 31)
 _LEGAL_FORMS = (" Ltd", " Limited", " Co-operative Society", " Holdings Ltd", " Partnership", " Group Ltd", " & Sons Ltd")
 _MONTHS = (12, 18, 24, 24, 36, 36, 36, 48, 60)
+_CREDITS = Amounts(low=Decimal(30), high=Decimal(900), step=Decimal(5))
 _SHARES = ("10", "12", "15", "18", "20", "25", "30", "35", "40", "45", "60")
 
 
@@ -82,7 +83,7 @@ class Founder:
         rng: Random,
         elder: Account | None = None,
     ) -> Account:
-        short = name if twin or "&" not in name else " & ".join(name.split(" & "))
+        short = name if twin else name.rsplit(" ", 1)[0]
         domain = f"{plain(name)}.example"
         contacts = tuple(
             person(self.register.person(rng), title, "customer", domain, self.office, rng)
@@ -246,16 +247,15 @@ class _Story:
     def credits(self, troubles: tuple[Trouble, ...]) -> Iterator[Credit]:
         """Three credits in three kinds of record, or one by mail, or none."""
         media = self.rng.choice((("mail", "minutes", "notes"), ("mail", "minutes", "notes"), ("mail",), ()))
-        reasons = [reason for trouble in troubles for reason in trouble.incident.credit_reasons]
-        others = [r for i in self.founder.company.trade.incidents for r in i.credit_reasons]
+        reasons = [(reason, trouble.closed_on) for trouble in troubles for reason in trouble.incident.credit_reasons]
+        self.rng.shuffle(reasons)
+        if len(reasons) < len(media):
+            return
         taken: list[str] = []
-        after = min((t.closed_on for t in troubles), default=self.contract.accepted_on + timedelta(days=20))
-        for medium in media:
-            reason = self.rng.choice([r for r in (reasons if len(reasons) > len(taken) else others) if r not in taken])
-            amount = money(self._currency, Decimal(self.rng.randrange(30, 900, 5)))
-            given = self._day(after, AS_OF - timedelta(days=10), 2)
-            taken += [reason, amount]
-            yield Credit(amount, reason, given, self._approver(amount_of(amount)), medium)
+        for medium, (reason, after) in zip(media, reasons, strict=False):
+            amount = drawn(_CREDITS, FactKind.MONEY, self._currency, self.rng, taken)
+            taken.append(amount)
+            yield Credit(amount, reason, self._day(after, AS_OF, 1), self._approver(amount_of(amount)), medium)
 
     def order(self) -> Order | None:
         if self.contract.extra is None or self.rng.random() > 0.8:
