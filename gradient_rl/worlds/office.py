@@ -149,7 +149,7 @@ class Frames(_Entry):
     closings: Annotated[Phrases, phrases(20, "person")]
     """Last lines of minutes."""
     actions: Annotated[Phrases, phrases(25, "person")]
-    review_titles: Annotated[Phrases, phrases(6, "", "job short")]
+    review_titles: Annotated[Phrases, phrases(6, "short", "job")]
     weekly_titles: Annotated[Phrases, phrases(8, "", "date")]
     reports: Annotated[Phrases, phrases(8, "short", "job")]
     """Subjects of reports on a job."""
@@ -182,7 +182,7 @@ class Frames(_Entry):
     letter_subjects: Annotated[Phrases, phrases(5, "", "number")]
     forwards: Annotated[Phrases, phrases(12, "to")]
     """What is written above a forwarded mail."""
-    project_subjects: Annotated[Phrases, phrases(6, "project", "item")]
+    project_subjects: Annotated[Phrases, phrases(6, "project item")]
     project_titles: Annotated[Phrases, phrases(4, "", "project")]
     project_asks: Annotated[Phrases, phrases(6, "project", "items")]
     """What the items really cost together."""
