@@ -152,6 +152,7 @@ class Founder:
             title=rng.choice(trade.agreements),
             signed_on=signed_on,
             planned_start=planned,
+            planned_by_mail=rng.random() < 0.4,
             accepted_on=working_day(rng, planned + timedelta(days=3), planned + timedelta(days=24)),
             months=rng.choice(_MONTHS),
             values=self._values(elder.contract.values if elder else {}, rng),
@@ -159,7 +160,7 @@ class Founder:
             share=rng.choice(_SHARES) if rng.random() < 0.7 else None,
             extra=extra,
             extra_price=drawn(extra.price, FactKind.MONEY, trade.currency, rng) if extra else "",
-            excepts=rng.random() < 0.75,
+            excepts=rng.random() < 0.95,
             signer=self.company.staff["director"][0],
             customer_signer=contacts[0],
         )
@@ -212,12 +213,19 @@ class _Story:
             new = drawn(term.amounts, term.kind, self._currency, self.rng, [old, *self.contract.values.values()])
             if new != old:
                 yield Amendment(
-                    term, old, new, asked, agreed, first_of_next_month(agreed), self.rng.choice(self.contacts[:2]), self.manager,
-                    self._approver(),
-                )  # fmt: skip
+                    term=term,
+                    old=old,
+                    new=new,
+                    asked_on=asked,
+                    agreed_on=agreed,
+                    since=first_of_next_month(agreed),
+                    asked_by=self.rng.choice(self.contacts[:2]),
+                    agreed_by=self.manager,
+                    approver=self._approver(),
+                )
 
     def troubles(self) -> Iterator[Trouble]:
-        chances = (0.95, 0.6, 0.25)
+        chances = (0.95, 0.5, 0.15)
         incidents = self.rng.sample(self.founder.company.trade.incidents, len(chances))
         months: set[tuple[int, int]] = set()
         for incident, chance in zip(incidents, chances, strict=True):
@@ -246,7 +254,7 @@ class _Story:
 
     def credits(self, troubles: tuple[Trouble, ...]) -> Iterator[Credit]:
         """Three credits in three kinds of record, or one by mail, or none."""
-        media = self.rng.choice((("mail", "minutes", "notes"), ("mail", "minutes", "notes"), ("mail",), ()))
+        media = ("mail", "minutes", "notes") if self.rng.random() < 0.7 else self.rng.choice((("mail",), ()))
         reasons = [(reason, trouble.closed_on) for trouble in troubles for reason in trouble.incident.credit_reasons]
         self.rng.shuffle(reasons)
         if len(reasons) < len(media):

@@ -10,7 +10,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Difficulty(BaseModel):
-    """Five knobs. Each raises the difficulty when it rises; `gradient-data knobs` measures by how much."""
+    """Six knobs. Each raises the difficulty when it rises; `gradient-data knobs` measures by how much."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,5 +22,7 @@ class Difficulty(BaseModel):
     """Share of customers that have a namesake: the same name but for its last word."""
     superseded: Share = 0.85
     """Share of contracts and of policy rules whose values were changed later."""
+    paraphrase: Share = 0.5
+    """Share of questions that keep to other words than the records; the others also name the matter as the records do."""
     noise: Share = 0.5
     """Share of mails with small talk, quoting and slips of the keyboard beside their matter."""

@@ -11,6 +11,7 @@ from random import Random
 from gradient_rl.schema.task import Derivation, DerivationInput, Fact, FactKind, Family, Operation
 from gradient_rl.schema.workspace import Record
 from gradient_rl.worlds.amounts import after_months, amount_of, money, month_of, written, written_date
+from gradient_rl.worlds.difficulty import Difficulty
 from gradient_rl.worlds.entities import Account, Company, PolicyHistory, Trouble, UnitHere, Work
 from gradient_rl.worlds.grammar import expand
 from gradient_rl.worlds.office import Office
@@ -86,8 +87,7 @@ class AccountDrafts:
     account: Account
     filed: Filed
     namesake: tuple[Account, Filed] | None
-    hops: float
-    """Share of questions that name the customer by a description."""
+    difficulty: Difficulty
     rng: Random
 
     def all(self) -> Iterator[Draft]:
@@ -122,12 +122,18 @@ class AccountDrafts:
 
     def _draft(
         self, family: Family, phrases: Sequence[str], facts: Sequence[Fact], answer: str, roles: Sequence[str],
-        hops: int = 1, **slots: str,
+        hops: int = 1, matter_of: str = "", **slots: str,
     ) -> Draft:  # fmt: skip
-        """A draft whose question names the customer, by its name or by what it is called."""
-        described = bool(self.account.called) and self.rng.random() < self.hops
+        """A draft whose question names the customer, by its name or by what it is called.
+
+        Args:
+            matter_of: what the question is about, as the records call it.
+        """
+        described = bool(self.account.called) and self.rng.random() < self.difficulty.hops
         who = self.account.called if described else self.account.name
         question = _asked(phrases, self.rng, who=who, **slots)
+        if matter_of and self.rng.random() >= self.difficulty.paraphrase:
+            question = f"{question} {_asked(self.office.frames.matters, self.rng, matter=matter_of)}"
         required = tuple((self.filed.id(role),) for role in roles)
         guides = () if "record" in roles else (self.filed.id("record"),)
         return Draft(family, question, tuple(facts), answer, required, self.account.heldout, guides, guides, hops + described)
@@ -156,7 +162,7 @@ class AccountDrafts:
             answer = _answer(term.answer, term.kind, value, self.rng, who=self.account.name)
             rivals = [*self._wrong(term.key), *self._others(term.key)]
             fact = _fact(self._subject, answer, term.kind, value, [contract], rivals=rivals)
-            yield self._draft(Family.LOOKUP, term.asks_now, [fact], answer, ["contract"])
+            yield self._draft(Family.LOOKUP, term.asks_now, [fact], answer, ["contract"], matter_of=term.topic)
 
     def _offers(self) -> Iterator[Draft]:
         for place, offered in enumerate(self.account.offers):
@@ -165,7 +171,9 @@ class AccountDrafts:
             others = [other.price for other in self.account.offers]
             fact = _fact(self._subject, answer, FactKind.MONEY, offered.price, [self.filed.id(f"offer:{place}")], rivals=others)
             thing = self._thing(offered.unit)
-            yield self._draft(Family.LOOKUP, offered.offer.asks, [fact], answer, [f"offer:{place}"], thing=thing)
+            yield self._draft(
+                Family.LOOKUP, offered.offer.asks, [fact], answer, [f"offer:{place}"], matter_of=offered.offer.item, thing=thing
+            )
 
     # Superseded, and in force on a day.
 
@@ -183,16 +191,18 @@ class AccountDrafts:
                 self._subject, answer, term.kind, change.new, [contract, mail], rivals=[change.old, *wrong],
                 derivation=_derived(Operation.LATEST, *inputs),
             )  # fmt: skip
-            yield self._draft(Family.SUPERSEDED, term.asks_now, [fact], answer, ["contract", f"change:{place}"], 2)
+            roles = ["contract", f"change:{place}"]
+            yield self._draft(Family.SUPERSEDED, term.asks_now, [fact], answer, roles, 2, matter_of=term.topic)
             day = self._day_between(self.account.contract.accepted_on, change.since)
             answer = _answer(term.answer, term.kind, change.old, self.rng, who=self.account.name)
             fact = _fact(
                 self._subject, answer, term.kind, change.old, [contract, mail], rivals=[change.new, *wrong],
                 derivation=_derived(Operation.IN_FORCE, *inputs, on=day),
             )  # fmt: skip
-            roles = ["contract", f"change:{place}"]
-            date_ = written_date(day, self.rng)
-            yield self._draft(Family.IN_FORCE_ON_DATE, term.asks_then, [fact], answer, roles, 2, date=date_)
+            yield self._draft(
+                Family.IN_FORCE_ON_DATE, term.asks_then, [fact], answer, roles, 2, matter_of=term.topic,
+                date=written_date(day, self.rng),
+            )  # fmt: skip
 
     def _day_between(self, first: date, last: date) -> date:
         return first + timedelta(days=self.rng.randint(1, max(1, (last - first).days - 3)))
@@ -295,7 +305,15 @@ class AccountDrafts:
             self._subject, answer, FactKind.MONEY, total, [given.record for given in inputs],
             derivation=_derived(Operation.PRODUCT, *inputs),
         )  # fmt: skip
-        yield self._draft(Family.MAIL_WITH_DOCUMENT, contract.extra.asks, [fact], answer, ["contract", "order"], 2)
+        yield self._draft(
+            Family.MAIL_WITH_DOCUMENT,
+            contract.extra.asks,
+            [fact],
+            answer,
+            ["contract", "order"],
+            2,
+            matter_of=contract.extra.many,
+        )
 
     def _end(self) -> Iterator[Draft]:
         contract = self.account.contract
@@ -427,7 +445,9 @@ class AccountDrafts:
                 asked_kind=term.kind, about=term.absent_words,
                 derivation=_derived(Operation.ABSENCE, _given(contract, None), _given(record, None)),
             )  # fmt: skip
-            yield self._draft(Family.NOT_ON_RECORD, term.asks_absent, [fact], answer, ["contract", "record"], 2)
+            yield self._draft(
+                Family.NOT_ON_RECORD, term.asks_absent, [fact], answer, ["contract", "record"], 2, matter_of=term.topic
+            )
 
 
 def policy_drafts(history: PolicyHistory, filed: Filed, rng: Random) -> Iterator[Draft]:

@@ -166,6 +166,8 @@ class Contract:
     title: str
     signed_on: date
     planned_start: date
+    planned_by_mail: bool
+    """Whether the planned start stands in a mail; otherwise in minutes."""
     accepted_on: date
     months: int
     values: Mapping[str, str]

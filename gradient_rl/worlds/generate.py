@@ -87,7 +87,7 @@ class _Files:
     def write(self, scenes: Sequence[Scene], keep: bool) -> None:
         for scene in scenes:
             record = scene.record
-            (self.emails if isinstance(record, Email) else self.documents).write(to_line(record) + "\n")
+            (self.emails if isinstance(record, Email) else self.documents).write(to_line(record))
             self.counts[record.kind.value] += 1
         if keep:
             self.kept += [scene.record for scene in scenes]
@@ -190,8 +190,9 @@ class _Build:
         for place, account in enumerate(pair if keep else ()):
             namesake = (pair[1 - place], filed[1 - place]) if len(pair) > 1 else None
             rng = self._rng("questions", account.number)
-            share = self.recipe.difficulty.hops
-            self.drafts += AccountDrafts(self.company, self.office, account, filed[place], namesake, share, rng).all()
+            self.drafts += AccountDrafts(
+                self.company, self.office, account, filed[place], namesake, self.recipe.difficulty, rng
+            ).all()
 
     def _with_deal(self, account: Account, records: dict[str, Record]) -> Filed:
         if account.deal:
@@ -268,15 +269,11 @@ def _namesakes(accounts: Iterator[Account]) -> list[Account]:
 
 
 def _with_validation(tasks: Sequence[Task]) -> list[Task]:
-    """One task in ten of each family becomes a validation task, at least one of a family that has two."""
-    seen: Counter[Family] = Counter()
-    validation: list[Task] = []
-    training: list[Task] = []
-    for task in tasks:
-        seen[task.family] += 1
-        chosen = seen[task.family] % 10 == 2
-        (validation if chosen else training).append(task.model_copy(update={"split": Split.VALIDATION}) if chosen else task)
-    return [*training, *validation]
+    """One task in ten of each family, and at least one, becomes a validation task; they stand at the end."""
+    by_family = [[task for task in tasks if task.family is family] for family in Family]
+    validation = {task.id for group in by_family for task in group[: max(1, len(group) // 10)]}
+    training = [task for task in tasks if task.id not in validation]
+    return [*training, *(t.model_copy(update={"split": Split.VALIDATION}) for t in tasks if t.id in validation)]
 
 
 def _write_tasks(folder: Path, tasks: Sequence[Task]) -> None:
@@ -284,7 +281,7 @@ def _write_tasks(folder: Path, tasks: Sequence[Task]) -> None:
         (TRAIN_FILE, [task for task in tasks if task.split is not Split.HELDOUT]),
         (HELDOUT_FILE, [task for task in tasks if task.split is Split.HELDOUT]),
     ):
-        (folder / name).write_text("".join(to_line(task) + "\n" for task in chosen), encoding="utf-8", newline="\n")
+        (folder / name).write_text("".join(to_line(task) for task in chosen), encoding="utf-8", newline="\n")
 
 
 def _refuse(faults: Sequence[str]) -> None:

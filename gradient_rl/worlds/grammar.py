@@ -1,7 +1,7 @@
 """Phrases with choices: `[Thanks|Many thanks] for {thing}` is one of two sentences, with a word of the world in it.
 
-A choice may be empty (`[really |]good`) and may hold further choices. `{name}` is replaced by the slot of that name, `{Name}` by
-the same with its first letter in upper case.
+A choice may be empty (`[really |]good`) and may hold further choices. `{name}` is replaced by the slot of that name, `{Name}`
+by the same with its first letter in upper case.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ def _trouble_faults(account: Account, trouble: Trouble) -> Iterator[str]:
 
 def _credit_faults(account: Account, credit: Credit) -> Iterator[str]:
     if credit.approver.approves_up_to < amount_of(credit.amount):
-        yield f"a credit of {credit.amount} approved by {credit.approver.title}, who may approve {credit.approver.approves_up_to}"
+        allowed = credit.approver.approves_up_to
+        yield f"a credit of {credit.amount} approved by {credit.approver.title}, who may approve {allowed}"
     causes = [t.closed_on for t in account.troubles if credit.reason in t.incident.credit_reasons]
     yield from _order_faults("credit", min(causes, default=account.contract.accepted_on), credit.given_on, AS_OF)
 

@@ -64,22 +64,14 @@ class Letters:
 
     def _change(self, place: int, change: Amendment) -> Iterator[Scene]:
         words = self.writer.office.change
-        topic = change.term.topic
-        asked = self._mail(
-            f"request:{place}",
-            change.asked_by,
-            self.account.manager,
-            change.asked_on,
-            self._pick(words.subjects, topic=topic),
-            self._pick(words.requests, topic=topic),
-        )
-        yield asked
+        topic, asked = change.term.topic, None
+        if self.rng.random() < 0.6:
+            yield (asked := self._request(place, change, topic))
         values = {
             "new": written(change.new, change.term.kind, self.rng),
             "old": written(change.old, change.term.kind, self.rng),
             "from": written_date(change.since, self.rng),
         }
-        answers = asked.record if self.rng.random() < 0.7 else None
         paragraphs = [self._pick(change.term.changes, **values), self._pick(words.approvals, approver=change.approver.name)]
         if self.rng.random() < 0.3:
             paragraphs = [" ".join(paragraphs)]
@@ -88,11 +80,28 @@ class Letters:
             change.agreed_by,
             change.asked_by,
             change.agreed_on,
-            self._pick(words.subjects, topic=topic),
+            self._change_subject(topic),
             *paragraphs,
             cc=(change.approver,) if self.rng.random() < 0.4 else (),
-            answers=answers if isinstance(answers, Email) else None,
+            answers=asked.record if asked and isinstance(asked.record, Email) else None,
         )
+
+    def _request(self, place: int, change: Amendment, topic: str) -> Scene:
+        words = self.writer.office.change
+        return self._mail(
+            f"request:{place}",
+            change.asked_by,
+            self.account.manager,
+            change.asked_on,
+            self._change_subject(topic),
+            self._pick(words.requests, topic=topic),
+        )
+
+    def _change_subject(self, topic: str) -> str:
+        """A subject that says whom the change concerns."""
+        subject = self._pick(self.writer.office.change.subjects, topic=topic)
+        named = self.account.short in subject or self.account.contract.number in subject
+        return subject if named else f"{self.account.short}: {subject[:1].lower()}{subject[1:]}"
 
     def _trouble(self, place: int, trouble: Trouble) -> Iterator[Scene]:
         frames, desk = self.writer.office.frames, self.rng.choice(self.writer.company.staff["desk"])
@@ -108,7 +117,7 @@ class Letters:
             ),
         )
         yield told
-        if isinstance(told.record, Email) and self.rng.random() < self.writer.difficulty.noise * 0.6:
+        if isinstance(told.record, Email) and self.rng.random() < self.writer.difficulty.noise * 0.4:
             passed_on = self.writer.forward(desk, trouble.fitter, trouble.reported_on, told.record, self.rng)
             yield Scene(f"forward:{place}", passed_on, ((f"trouble:{place}", trouble.reported_on),))
         report = self._pick(
@@ -132,15 +141,10 @@ class Letters:
 
     def _start(self) -> Iterator[Scene]:
         words, contract = self.writer.office.start, self.account.contract
-        planned = written_date(contract.planned_start, self.rng)
-        yield self._mail(
-            "plan",
-            self.account.manager,
-            self.account.fitter,
-            working_day(self.rng, contract.signed_on, contract.planned_start - timedelta(days=4)),
-            self._pick(words.subjects),
-            self._pick(words.plans, planned=planned),
-        )
+        if contract.planned_by_mail:
+            text = self._pick(words.plans, planned=written_date(contract.planned_start, self.rng))
+            day = working_day(self.rng, contract.signed_on, contract.planned_start - timedelta(days=4))
+            yield self._mail("plan", self.account.manager, self.account.fitter, day, self._pick(words.subjects), text)
         started = self._pick(
             words.real, contact=self.account.contacts[0].name, started=written_date(contract.accepted_on, self.rng)
         )
@@ -220,6 +224,8 @@ class Letters:
 
     def _remarks(self) -> Iterator[Scene]:
         for place, (term, value, day) in enumerate(self.account.wrong_remarks):
+            if place % 2:
+                continue  # stands in minutes
             sender = self.account.manager if self.rng.random() < 0.5 else self._colleague()
             remark = self._pick(term.remarks, value=written(value, term.kind, self.rng))
             paragraphs = [remark, *(self.writer.chatter(self.rng) for _ in range(self.rng.randint(0, 2)))]

@@ -188,6 +188,8 @@ class Frames(_Entry):
     """What the items really cost together."""
     serial_asks: Annotated[Phrases, phrases(6, "", "who use")]
     """Which unit is the one for {use}, which number the contract gives it, and what was done to it."""
+    matters: Annotated[Phrases, phrases(5, "", "matter")]
+    """Second sentences of a question, which name the matter as the records do."""
     also_credited: Annotated[Phrases, phrases(4)]
     """Second questions: how much was taken off the bill for it."""
     disputes: Annotated[Phrases, phrases(4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from random import Random
 
@@ -67,7 +67,7 @@ class Papers:
             they_signer=contract.customer_signer.name,
         )
         body = "\n\n".join([recital, *self._numbered(self._sections(we, they)), self._schedule(), signature])
-        title = f"{contract.title} {contract.number}"
+        title = f"{contract.title} {contract.number}" + (f", {account.name}" if self.rng.random() < 0.5 else "")
         document = self.writer.document(
             RecordKind.CONTRACT, title, self.writer.company.staff["legal"][0], contract.signed_on, DocumentStatus.SIGNED, body
         )
@@ -140,19 +140,29 @@ class Papers:
         return Scene(f"review:{place}", document, ((f"review:{place}", day),))
 
     def _rounds(self) -> Iterator[Scene]:
-        """Minutes in which this customer comes up: a credit, or nothing that matters."""
-        credits = [credit for credit in self.account.credits if credit.medium == "minutes"]
-        if not credits and self.rng.random() > 0.25:
-            return
-        day = credits[0].given_on if credits else working_day(self.rng, self.account.contract.accepted_on, AS_OF)
+        """Minutes in which this customer comes up."""
+        contract = self.account.contract
+        if not contract.planned_by_mail:
+            day = working_day(self.rng, contract.signed_on, contract.planned_start - timedelta(days=4))
+            planned = written_date(contract.planned_start, self.rng)
+            text = self._pick(self.writer.office.start.plans, short=self.account.short, planned=planned)
+            yield self._round("plan", day, text)
+        for credit in self.account.credits:
+            if credit.medium == "minutes":
+                yield self._round("credit:minutes", credit.given_on, self._credit(credit))
+        for place, (term, value, day) in enumerate(self.account.wrong_remarks):
+            if place % 2:
+                remark = self._pick(term.remarks, short=self.account.short, value=written(value, term.kind, self.rng))
+                yield self._round(f"remark:{place}", day, remark)
+
+    def _round(self, role: str, day: date, matter: str) -> Scene:
         people = self._people(self.account.manager)
-        lines = [("", [self._credit(credit)]) for credit in credits]
         title = self._pick(self.writer.office.frames.weekly_titles, date=written_date(day, self.rng))
-        body = self._minutes(people, lines, 4)
+        body = self._minutes(people, [("", [matter])], self.rng.randint(3, 5))
         document = self.writer.document(
             RecordKind.MEETING_NOTES, title, self.rng.choice(people), day, DocumentStatus.FINAL, body
         )
-        yield Scene("credit:minutes" if credits else "round", document, (("credit:minutes" if credits else "round", day),))
+        return Scene(role, document, ((role, day),))
 
     def _credit(self, credit: Credit) -> str:
         return self._pick(

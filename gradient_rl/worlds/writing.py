@@ -25,7 +25,9 @@ _STARTERS = frozenset(
 _SENTENCE_START = re.compile(r"(?:(?<=^)|(?<=[.!?] )|(?<=\n))([A-Z][a-z]*)(?=[ ,])", re.MULTILINE)
 _CONTRACTION = re.compile(r"\b([A-Za-z]+)'(t|s|m|ll|ve|re|d)\b")
 _CONTRACTED = frozenset(
-    "don can won didn isn wasn couldn wouldn doesn hasn haven shouldn aren it that there he she what who i you we they let".split()
+    (
+        "don can won didn isn wasn couldn wouldn doesn hasn haven shouldn aren it that there he she what who i you we they let"
+    ).split()
 )
 _LONG_WORD = re.compile(r"\b[a-z]{6,}\b")
 _MULTIPLIERS = (7919, 6997, 5501, 4813, 3607)
@@ -151,10 +153,10 @@ class Writer:
     def _talk(self, voice: Voice, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
         """What stands before and after the matter."""
         before = [self.pick(voice.openers, rng, to=to.first, town=rng.choice(self.office.names.towns))]
-        after = [self.chatter(rng)]
+        after = [self.chatter(rng) for chance in (1.4, 0.7) if rng.random() < noise * chance]
         if voice.typos and rng.random() < noise + 0.2:
-            before, after = [slipped(before[0], rng)], [slipped(after[0], rng)]
-        return before if rng.random() < noise * 0.8 else [], after if rng.random() < noise * 1.1 else []
+            before, after = [slipped(text, rng) for text in before], [slipped(text, rng) for text in after]
+        return before if rng.random() < noise * 0.8 else [], after
 
 
 def lowered(text: str) -> str:
