@@ -38,6 +38,8 @@ _LAST_START = date(2024, 10, 31)
 _LEGAL_FORMS = (" Ltd", " Limited", " Co-operative Society", " Holdings Ltd", " Partnership", " Group Ltd", " & Sons Ltd")
 _MONTHS = (12, 18, 24, 24, 36, 36, 36, 48, 60)
 _CREDITS = Amounts(low=Decimal(30), high=Decimal(900), step=Decimal(5))
+_TERMS = (7, 10)
+"""How many terms a contract settles, at least and at most."""
 _SHARES = ("10", "12", "15", "18", "20", "25", "30", "35", "40", "45", "60")
 
 
@@ -166,13 +168,14 @@ class Founder:
         )
 
     def _values(self, elder: Mapping[str, str], rng: Random) -> dict[str, str]:
-        """Values of most terms; those that a namesake has too differ from its."""
+        """Values of some terms; those that a namesake has too differ from its."""
         trade = self.company.trade
+        firm = [term.key for term in trade.terms if not term.skippable]
         optional = [term.key for term in trade.terms if term.skippable]
-        left_out = set(rng.sample(optional, min(len(optional), rng.randint(2, 3))))
+        agreed = {*firm, *rng.sample(optional, max(0, min(len(optional) - 2, rng.randint(*_TERMS) - len(firm))))}
         values: dict[str, str] = {}
         for term in trade.terms:
-            if term.key not in left_out:
+            if term.key in agreed:
                 taken = [*values.values(), elder.get(term.key, "")]
                 values[term.key] = drawn(term.amounts, term.kind, trade.currency, rng, taken)
         return values
@@ -236,6 +239,7 @@ class _Story:
 
     def _trouble(self, incident: Incident, day: date) -> Trouble:
         rng, service = self.rng, self.founder.company.staff["service"]
+        place = rng.randrange(len(incident.causes))
         reviewed = working_day(rng, day + timedelta(days=2), day + timedelta(days=9)) if rng.random() < 0.55 else None
         closed_after = reviewed or day
         return Trouble(
@@ -246,8 +250,8 @@ class _Story:
             reviewed_on=reviewed,
             closed_on=working_day(rng, closed_after + timedelta(days=1), closed_after + timedelta(days=12)),
             suspected=rng.choice(incident.suspected),
-            cause=rng.choice(incident.causes),
-            remedy=rng.choice(incident.remedies),
+            cause=incident.causes[place],
+            remedy=incident.remedies[place % len(incident.remedies)],
             reporter=rng.choice(self.contacts[:3]),
             fitter=self.fitter if rng.random() < 0.6 else rng.choice(service),
         )

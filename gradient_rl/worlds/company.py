@@ -23,6 +23,10 @@ _VOICES_OF = {
 }
 
 
+_NEWCOMERS = ("desk", "stores")
+"""Duties in which somebody may be new."""
+
+
 def found_company(trade: Trade, office: Office, difficulty: Difficulty, size: int, register: Register, rng: Random) -> Company:
     """A company of a trade.
 
@@ -66,9 +70,11 @@ def person(
 ) -> Person:
     """Somebody with an address and a voice that suits the duty."""
     keys = _VOICES_OF.get(duty)
-    fitting = [i for i, voice in enumerate(office.voices) if keys is None or voice.key in keys] or [0]
-    if duty == "customer":
-        fitting = [i for i in fitting if office.voices[i].key != "newcomer"]
+    barred = {"newcomer"} if duty not in _NEWCOMERS else set[str]()
+    if name.split()[0] not in office.names.abroad:
+        barred.add("abroad")
+    allowed = [i for i, voice in enumerate(office.voices) if voice.key not in barred]
+    fitting = [i for i in allowed if keys is None or office.voices[i].key in keys] or allowed
     return Person(name, title, duty, address(name, domain), rng.choice(fitting), approves_up_to)
 
 

@@ -436,7 +436,8 @@ class AccountDrafts:
 
     def _absent(self) -> Iterator[Draft]:
         contract, record = self.filed.id("contract"), self.filed.id("record")
-        for term in self.account.absent_terms(self.company.trade):
+        terms = self.account.absent_terms(self.company.trade)
+        for term in self.rng.sample(terms, min(2, len(terms))):
             answer = expand(
                 self.rng.choice(self.office.frames.absence_answers), {"who": self.account.name, "topic": term.topic}, self.rng
             )

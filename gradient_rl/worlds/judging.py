@@ -17,7 +17,7 @@ from gradient_rl.worlds.drafts import Draft
 from gradient_rl.worlds.entities import AS_OF
 from gradient_rl.worlds.references import Librarian, plan_reference
 
-MAX_KEYWORD_SHARE = 0.1
+MAX_KEYWORD_SHARE = 0.12
 """Share of the tasks of a family whose question alone may find everything; the validator allows 0.15 of all tasks."""
 _STATED_ELSEWHERE = re.compile(r"'([A-Za-z0-9._-]+)' also states ")
 _NEEDLESS_CALL = re.compile(r"call (\d+) of the reference, .* could be dropped without loss")

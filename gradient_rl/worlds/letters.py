@@ -72,7 +72,10 @@ class Letters:
             "old": written(change.old, change.term.kind, self.rng),
             "from": written_date(change.since, self.rng),
         }
-        paragraphs = [self._pick(change.term.changes, **values), self._pick(words.approvals, approver=change.approver.name)]
+        agreed = self._pick(change.term.changes, **values)
+        if self.rng.random() < 0.7:
+            agreed = f"{self._pick(words.anchors, topic=topic)} {agreed}"
+        paragraphs = [agreed, self._pick(words.approvals, approver=change.approver.name)]
         if self.rng.random() < 0.3:
             paragraphs = [" ".join(paragraphs)]
         yield self._mail(

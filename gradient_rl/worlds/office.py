@@ -21,6 +21,8 @@ class Names(_Entry):
     """Where names of people, places and customers come from."""
 
     given: Annotated[Phrases, phrases(120)]
+    abroad: Annotated[Phrases, phrases(10)]
+    """Those of the given names whose bearers may write as somebody does whose first language is another."""
     surnames: Annotated[Phrases, phrases(200)]
     towns: Annotated[Phrases, phrases(100)]
     streets: Annotated[Phrases, phrases(40)]
@@ -52,6 +54,8 @@ class Change(_Entry):
     subjects: Annotated[Phrases, phrases(8, "topic contract short")]
     requests: Annotated[Phrases, phrases(12, "short contract", "topic")]
     """Paragraphs of a customer that asks for the change."""
+    anchors: Annotated[Phrases, phrases(6, "short contract topic")]
+    """First sentences of the mail that agrees a change: what it is about."""
     approvals: Annotated[Phrases, phrases(10, "", "approver")]
     """Sentences that say who agreed to it."""
     notes: Annotated[Phrases, phrases(10, "approver contract", "topic")]

@@ -18,6 +18,8 @@ from gradient_rl.worlds.trade import Item
 from gradient_rl.worlds.writing import Scene, Writer
 
 _NUMBERINGS = ("{n}. {heading}", "{n}. {HEADING}", "{n} {heading}", "Clause {n}: {heading}", "§ {n} {heading}")
+_BY_NAME = 0.4
+"""Share of contracts that call the customer by its name, and not `the Customer`."""
 _Section = tuple[str, list[str]]
 
 
@@ -45,7 +47,8 @@ class Papers:
 
     def _contract(self) -> Scene:
         account, contract, frames = self.account, self.account.contract, self.writer.office.frames
-        we, they = self._pick(self.writer.company.trade.we), self._pick(self.writer.company.trade.they)
+        we = self._pick(self.writer.company.trade.we)
+        they = account.short if self.rng.random() < _BY_NAME else self._pick(self.writer.company.trade.they)
         day = f"{contract.signed_on.day} {calendar.month_name[contract.signed_on.month]} {contract.signed_on.year}"
         recital = self._pick(
             frames.recitals,
@@ -96,7 +99,7 @@ class Papers:
         if contract.excepts:
             middle.append((self._pick(office.frames.cover_headings), [self._pick(office.exclusion.clauses, **roles)]))
         self.rng.shuffle(middle)
-        for section in self.rng.sample(middle, min(len(middle), 5)):
+        for section in self.rng.sample(middle, min(len(middle), 4)):
             section[1].insert(self.rng.randint(0, 1), self._pick([fillers.pop()], **roles))
         general = [self._pick([filler], **roles) for filler in fillers[: self.rng.randint(4, 8)]]
         half = len(general) // 2

@@ -125,7 +125,7 @@ class Incident(_Entry):
     causes: Annotated[Phrases, phrases(6)]
     """Noun phrases: what it really was."""
     remedies: Annotated[Phrases, phrases(6)]
-    """Noun phrases: what was fitted, replaced or done."""
+    """Noun phrases: what was fitted, replaced or done; each follows from the cause in the same place of its list."""
     reports: Annotated[Phrases, phrases(5, "when place", "job ref cause remedy")]
     """Paragraphs of a report by the person who put it right; {ref} is the tag of the unit."""
     asks_cause: Annotated[Phrases, phrases(3, "when", "who thing")]
