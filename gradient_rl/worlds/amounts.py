@@ -21,10 +21,11 @@ _SIGNS = {"EUR": "€", "GBP": "£", "USD": "$"}
 
 def drawn(amounts: Amounts, kind: FactKind, currency: str, rng: Random, taken: Collection[str] = ()) -> str:
     """A value in the plain form of its kind, other than those taken (as long as there is another)."""
+    value = _draw(amounts, kind, currency, rng)
     for _ in range(20):
-        value = _draw(amounts, kind, currency, rng)
         if value not in taken:
             break
+        value = _draw(amounts, kind, currency, rng)
     return value
 
 

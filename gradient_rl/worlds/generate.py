@@ -33,6 +33,8 @@ from gradient_rl.worlds.writing import Numbering, Scene, Writer
 
 GENERATOR_VERSION = 1
 """Counts changes of the generator: the same seed gives the same bytes only under the same version."""
+Progress = Callable[[str, int, int], None]
+"""Told of what is under way, how much of it is done, and of how much."""
 WORLD_FILE = "world.json"
 MIN_RECORDS = 200
 MAX_JUDGED = 4000
@@ -93,24 +95,21 @@ class _Files:
             self.kept += [scene.record for scene in scenes]
 
 
-def generate(
-    recipe: Recipe, trade: Trade, folder: Path, progress: Callable[[str, int, int], None] | None = None
-) -> WorldReport:
+def generate(recipe: Recipe, trade: Trade, folder: Path, progress: Progress | None = None) -> WorldReport:
     """Write `emails.jsonl`, `documents.jsonl`, the task files and `world.json` into a folder.
 
     Args:
-        progress: told of what is under way, how much is done and of how much.
+        progress: called as the work goes on.
 
     Raises:
         UsageError: so few records do not hold so many tasks.
     """
     (folder / "tasks").mkdir(parents=True, exist_ok=True)
-    told = progress or (lambda what, done, of: None)
     office = load_office()
     with (folder / EMAILS_FILE).open("w", encoding="utf-8", newline="\n") as emails, (folder / DOCUMENTS_FILE).open(
         "w", encoding="utf-8", newline="\n"
     ) as documents:  # fmt: skip
-        build = _Build(recipe, trade, office, _Files(emails, documents), told)
+        build = _Build(recipe, trade, office, _Files(emails, documents), progress or _untold)
         build.write_records()
     tasks = build.judged_tasks()
     _write_tasks(folder, tasks)
@@ -122,9 +121,7 @@ def generate(
 class _Build:
     """One run of the generator."""
 
-    def __init__(
-        self, recipe: Recipe, trade: Trade, office: Office, files: _Files, told: Callable[[str, int, int], None]
-    ) -> None:
+    def __init__(self, recipe: Recipe, trade: Trade, office: Office, files: _Files, told: Progress) -> None:
         self.recipe, self.trade, self.office, self.files, self.told = recipe, trade, office, files, told
         self.register = Register(office.names)
         rng = self._rng("company")
@@ -260,6 +257,10 @@ class _Build:
             repaired=dict(judge.repaired.most_common()) if judge else {},
             judged_records=len(self.files.kept),
         )
+
+
+def _untold(what: str, done: int, of: int) -> None:
+    """Nobody asked how far it is."""
 
 
 def _namesakes(accounts: Iterator[Account]) -> list[Account]:

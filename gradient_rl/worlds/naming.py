@@ -61,10 +61,11 @@ class Register:
         return f"{first} & {second}" if rng.random() < 0.6 else f"{rng.choice(names.given)} {second}"
 
     def _fresh(self, draw: Callable[[], str]) -> str:
+        name = draw()
         for _ in range(_TRIES):
-            name = draw()
             if name not in self._taken:
                 break
+            name = draw()
         self._taken.add(name)
         return name
 

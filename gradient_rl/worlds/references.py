@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
 from gradient_rl.environment.episode import Episode, Limits
 from gradient_rl.environment.search import SearchIndex, searchable_text, tokenise
 from gradient_rl.environment.tools import DOCUMENTS, EMAILS, EVERYTHING, MAX_HITS
@@ -47,14 +49,13 @@ class _Session:
     """An episode as the reference plays it, with the words that it has shown."""
 
     librarian: Librarian
-    question: str
     episode: Episode
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     shown: set[str] = field(default_factory=set[str])
     words: dict[str, str] = field(default_factory=dict[str, str])
     """A surface form for each term, the one that was shown last."""
 
-    def call(self, tool: str, **arguments: object) -> None:
+    def call(self, tool: str, **arguments: JsonValue) -> None:
         """Run a call and learn from what it shows."""
         call = ToolCall(tool=tool, arguments=arguments)
         observation = self.episode.call(call)
@@ -111,14 +112,14 @@ def plan_reference(draft: Draft, librarian: Librarian) -> tuple[ToolCall, ...] |
 
 def _played(order: Sequence[str], draft: Draft, librarian: Librarian) -> tuple[ToolCall, ...] | None:
     question = Question(id="draft", text=draft.question, as_of=AS_OF)
-    session = _Session(librarian, draft.question, Episode(question, librarian.workspace, librarian.index, Limits()))
+    session = _Session(librarian, Episode(question, librarian.workspace, librarian.index, Limits()))
     session.learn(draft.question)
     for record_id in order:
         if not session.reach(record_id):
             return None
         is_mail = isinstance(librarian.workspace.records[record_id], Email)
         session.call("open_email" if is_mail else "open_document", id=record_id)
-    sources = [slot[0] for slot in draft.required]
+    sources: list[JsonValue] = [slot[0] for slot in draft.required]
     submit = ToolCall(tool="submit_answer", arguments={"answer": draft.answer, "sources": sources})
     return (*session.calls, submit)
 
