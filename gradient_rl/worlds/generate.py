@@ -26,7 +26,7 @@ from gradient_rl.worlds.invariants import faults_in_account, faults_in_company, 
 from gradient_rl.worlds.judging import MAX_KEYWORD_SHARE, Judge
 from gradient_rl.worlds.letters import Letters
 from gradient_rl.worlds.naming import Register
-from gradient_rl.worlds.office import Office, load_office
+from gradient_rl.worlds.office import Office, office_of
 from gradient_rl.worlds.papers import Papers
 from gradient_rl.worlds.trade import Trade
 from gradient_rl.worlds.writing import Numbering, Scene, Writer
@@ -105,7 +105,7 @@ def generate(recipe: Recipe, trade: Trade, folder: Path, progress: Progress | No
         UsageError: so few records do not hold so many tasks.
     """
     (folder / "tasks").mkdir(parents=True, exist_ok=True)
-    office = load_office()
+    office = office_of(trade)
     with (folder / EMAILS_FILE).open("w", encoding="utf-8", newline="\n") as emails, (folder / DOCUMENTS_FILE).open(
         "w", encoding="utf-8", newline="\n"
     ) as documents:  # fmt: skip

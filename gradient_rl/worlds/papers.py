@@ -241,7 +241,7 @@ class Papers:
 
     def _history_block(self) -> str:
         frames, account = self.writer.office.frames, self.account
-        lines = [(t.reported_on, self._job(t)) for t in account.troubles]
+        lines: list[tuple[date, str]] = []
         for change in account.contract.amendments:
             text = self._pick(
                 self.writer.office.change.notes,
@@ -258,9 +258,10 @@ class Papers:
                 )
                 lines.append((credit.given_on, text))
         lines += [(self._some_day(), self._note()) for _ in range(self.rng.randint(1, 4))]
-        lines.sort(key=lambda line: line[0])
-        dated = self.rng.random() < 0.5
-        texts = [f"{day.day} {calendar.month_abbr[day.month]} {day.year}: {text}" if dated else text for day, text in lines]
+        if self.rng.random() < 0.5:
+            lines = [(day, f"{day.day} {calendar.month_abbr[day.month]} {day.year}: {text}") for day, text in lines]
+        lines += [(trouble.reported_on, self._job(trouble)) for trouble in account.troubles]
+        texts = [text for _, text in sorted(lines, key=lambda line: line[0])]
         return "\n".join([self._pick(frames.history_headings), *texts])
 
     def _some_day(self) -> date:

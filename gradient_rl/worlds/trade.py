@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradient_rl.errors import DataError, NothingToReadError
 from gradient_rl.schema.task import FactKind
+from gradient_rl.worlds.matters import Exclusion, Repair, Start
 from gradient_rl.worlds.phrases import Phrases, Words, phrases
 
 TRADES = ("catering", "construction", "insurance", "logistics", "medical_devices", "software")
@@ -261,6 +262,12 @@ class Trade(_Entry):
     clauses: Annotated[Phrases, phrases(40, "we they")]
     """Clauses of contracts that nobody asks about, without amounts or durations."""
     items: tuple[Item, ...] = Field(min_length=30)
+    start: Start | None = None
+    """Instead of the office's words for the day on which a contract begins."""
+    exclusion: Exclusion | None = None
+    """Instead of the office's words for a unit that the regular visits leave out."""
+    repair: Repair | None = None
+    """Instead of the office's words for damage whose cost is shared."""
 
     @model_validator(mode="after")
     def _duties_are_filled(self) -> Self:

@@ -133,15 +133,17 @@ class Writer:
         ident = self.numbering.next("doc")
         return Document(id=ident, kind=kind, title=title, author=author.name, date=day, status=status, body=body)
 
-    def chatter(self, rng: Random) -> str:
-        """A paragraph about nothing."""
-        pool = self.company.trade.chatter if rng.random() < 0.6 else self.office.chatter
-        return self.pick(pool, rng, colleague=rng.choice(self.company.people).first, town=rng.choice(self.office.names.towns))
+    def chatter(self, writer: Person, rng: Random) -> str:
+        """A paragraph about nothing: what goes on at the company, or at any office if the writer belongs to another."""
+        at_home = writer.duty in self.company.staff
+        pool = self.company.trade.chatter if at_home and rng.random() < 0.6 else self.office.chatter
+        colleague = rng.choice(self.company.people).first if at_home else rng.choice(self.office.names.given)
+        return self.pick(pool, rng, colleague=colleague, town=rng.choice(self.office.names.towns))
 
     def _body(self, sender: Person, to: Person, paragraphs: list[str], answers: Email | None, rng: Random, talk: bool) -> str:
         voice = self.office.voices[sender.voice]
         noise = self.difficulty.noise if talk else 0.0
-        before, after = self._talk(voice, to, noise, rng)
+        before, after = self._talk(voice, sender, to, noise, rng)
         quoted = [_quotation(answers, rng)] if answers is not None and rng.random() < noise + 0.2 else []
         greeting = self.pick(voice.greetings, rng, to=to.first)
         closing = self.pick(voice.closings, rng, me=sender.first, full=sender.name, title=sender.title)
@@ -150,10 +152,10 @@ class Writer:
         text = "\n\n".join([greeting, *parts, closing, *signature])
         return lowered(text) if voice.lower else text
 
-    def _talk(self, voice: Voice, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
+    def _talk(self, voice: Voice, sender: Person, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
         """What stands before and after the matter."""
         before = [self.pick(voice.openers, rng, to=to.first, town=rng.choice(self.office.names.towns))]
-        after = [self.chatter(rng) for chance in (1.4, 0.7) if rng.random() < noise * chance]
+        after = [self.chatter(sender, rng) for chance in (1.4, 0.7) if rng.random() < noise * chance]
         if voice.typos and rng.random() < noise + 0.2:
             before, after = [slipped(text, rng) for text in before], [slipped(text, rng) for text in after]
         return before if rng.random() < noise * 0.8 else [], after
