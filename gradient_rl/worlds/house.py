@@ -70,7 +70,10 @@ class House:
         """Minutes that plan a project, and a mail for each bill."""
         frames, currency = self.writer.office.frames, FactKind.MONEY
         plans = [
-            ("", [self._pick(work.project.plans, item=item, planned=written(planned, currency, self.rng))])
+            (
+                item[:1].upper() + item[1:],
+                [self._pick(work.project.plans, item=item, planned=written(planned, currency, self.rng))],
+            )
             for item, planned, _ in work.pieces
         ]
         people = [work.leader, *self.rng.sample([p for p in self.company.people if p is not work.leader], 3)]

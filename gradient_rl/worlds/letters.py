@@ -230,11 +230,12 @@ class Letters:
             if place % 2:
                 continue  # stands in minutes
             sender = self.account.manager if self.rng.random() < 0.5 else self._colleague()
+            reader = self._colleague(sender)
             remark = self._pick(term.remarks, value=written(value, term.kind, self.rng))
-            paragraphs = [remark, *(self.writer.chatter(sender, self.rng) for _ in range(self.rng.randint(0, 2)))]
+            paragraphs = [remark, *(self.writer.chatter(sender, reader, self.rng) for _ in range(self.rng.randint(0, 2)))]
             self.rng.shuffle(paragraphs)
             subject = self._pick(self.writer.office.frames.remark_subjects, town=self.account.town)
-            yield self._mail(f"remark:{place}", sender, self._colleague(sender), day, subject, *paragraphs)
+            yield self._mail(f"remark:{place}", sender, reader, day, subject, *paragraphs)
 
 
 def _lately(day: date, rng: Random) -> str:

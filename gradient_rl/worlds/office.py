@@ -79,6 +79,10 @@ class Frames(_Entry):
     things_headings: Annotated[Phrases, phrases(4)]
     history_headings: Annotated[Phrases, phrases(4)]
     remarks_headings: Annotated[Phrases, phrases(4)]
+    matter_headings: Annotated[Phrases, phrases(8)]
+    """Headings over what a review is about."""
+    customer_headings: Annotated[Phrases, phrases(6, "short")]
+    """Headings over what minutes say of one customer."""
     action_headings: Annotated[Phrases, phrases(4)]
     remark_subjects: Annotated[Phrases, phrases(10, "short town")]
     job_notes: Annotated[Phrases, phrases(12, "unit", "job when")]

@@ -136,7 +136,7 @@ class Papers:
             trouble.incident.reviews, unit=trouble.unit.name, suspected=trouble.suspected, when=when, place=trouble.unit.place
         )
         title = self._pick(frames.review_titles, job=trouble.job, short=self.account.short)
-        body = self._minutes(people, [("", [matter])], 2)
+        body = self._minutes(people, [(self._pick(frames.matter_headings), [matter])], 2)
         document = self.writer.document(
             RecordKind.MEETING_NOTES, title, self.rng.choice(people), day, DocumentStatus.FINAL, body
         )
@@ -161,11 +161,14 @@ class Papers:
     def _round(self, role: str, day: date, matter: str) -> Scene:
         people = self._people(self.account.manager)
         title = self._pick(self.writer.office.frames.weekly_titles, date=written_date(day, self.rng))
-        body = self._minutes(people, [("", [matter])], self.rng.randint(3, 5))
+        body = self._minutes(people, [(self._heading(), [matter])], self.rng.randint(3, 5))
         document = self.writer.document(
             RecordKind.MEETING_NOTES, title, self.rng.choice(people), day, DocumentStatus.FINAL, body
         )
         return Scene(role, document, ((role, day),))
+
+    def _heading(self) -> str:
+        return self._pick(self.writer.office.frames.customer_headings, short=self.account.short)
 
     def _credit(self, credit: Credit) -> str:
         return self._pick(

@@ -133,11 +133,12 @@ class Writer:
         ident = self.numbering.next("doc")
         return Document(id=ident, kind=kind, title=title, author=author.name, date=day, status=status, body=body)
 
-    def chatter(self, writer: Person, rng: Random) -> str:
+    def chatter(self, writer: Person, reader: Person, rng: Random) -> str:
         """A paragraph about nothing: what goes on at the company, or at any office if the writer belongs to another."""
         at_home = writer.duty in self.company.staff
         pool = self.company.trade.chatter if at_home and rng.random() < 0.6 else self.office.chatter
-        colleague = rng.choice(self.company.people).first if at_home else rng.choice(self.office.names.given)
+        others = [p.first for p in self.company.people] if at_home else list(self.office.names.given)
+        colleague = rng.choice([name for name in others if name not in (writer.first, reader.first)])
         return self.pick(pool, rng, colleague=colleague, town=rng.choice(self.office.names.towns))
 
     def _body(self, sender: Person, to: Person, paragraphs: list[str], answers: Email | None, rng: Random, talk: bool) -> str:
@@ -155,7 +156,7 @@ class Writer:
     def _talk(self, voice: Voice, sender: Person, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
         """What stands before and after the matter."""
         before = [self.pick(voice.openers, rng, to=to.first, town=rng.choice(self.office.names.towns))]
-        after = [self.chatter(sender, rng) for chance in (1.4, 0.7) if rng.random() < noise * chance]
+        after = [self.chatter(sender, to, rng) for chance in (1.4, 0.7) if rng.random() < noise * chance]
         if voice.typos and rng.random() < noise + 0.2:
             before, after = [slipped(text, rng) for text in before], [slipped(text, rng) for text in after]
         return before if rng.random() < noise * 0.8 else [], after
