@@ -124,6 +124,8 @@ def _deal(supply: Supply, heldout: bool, prefix: str, trade: Trade, office: Offi
     if announced:
         for label in labels:
             raised[label] = drawn(supply.rates, FactKind.MONEY, trade.currency, rng, [*rates.values(), *raised.values()])
+        kept = rng.choice(labels)
+        raised[kept] = rates[kept]
     contact = person(register.person(rng), "sales", "supplier", f"{plain(supplier)}.example", office, rng)
     since = first_of_next_month(announced) if announced else None
     number = register.number(rng, f"{prefix}S-", 3)

@@ -12,7 +12,7 @@ from gradient_rl.schema.task import Derivation, DerivationInput, Fact, FactKind,
 from gradient_rl.schema.workspace import Record
 from gradient_rl.worlds.amounts import after_months, amount_of, money, month_of, written, written_date
 from gradient_rl.worlds.difficulty import Difficulty
-from gradient_rl.worlds.entities import Account, Company, PolicyHistory, Trouble, UnitHere, Work
+from gradient_rl.worlds.entities import Account, Company, Deal, PolicyHistory, Trouble, UnitHere, Work
 from gradient_rl.worlds.grammar import expand
 from gradient_rl.worlds.office import Office
 
@@ -94,6 +94,7 @@ class AccountDrafts:
         """Every question that this customer's story answers."""
         builders: tuple[Callable[[], Iterator[Draft]], ...] = (
             self._terms,
+            self._charge,
             self._offers,
             self._changes,
             self._swap,
@@ -163,6 +164,13 @@ class AccountDrafts:
             rivals = [*self._wrong(term.key), *self._others(term.key)]
             fact = _fact(self._subject, answer, term.kind, value, [contract], rivals=rivals)
             yield self._draft(Family.LOOKUP, term.asks_now, [fact], answer, ["contract"], matter_of=term.topic)
+
+    def _charge(self) -> Iterator[Draft]:
+        unit = self.rng.choice(self.account.units)
+        amount = written(unit.charge, FactKind.MONEY, self.rng)
+        answer = f"{self.account.name} pays {amount} a month for {unit.name} ({unit.tag})."
+        fact = _fact(self._subject, answer, FactKind.MONEY, unit.charge, [self.filed.id("contract")])
+        yield self._draft(Family.LOOKUP, self.office.frames.charge_asks, [fact], answer, ["contract"], thing=unit.name)
 
     def _offers(self) -> Iterator[Draft]:
         for place, offered in enumerate(self.account.offers):
@@ -482,6 +490,24 @@ def policy_drafts(history: PolicyHistory, filed: Filed, rng: Random) -> Iterator
             slots = {"date": written_date(on, rng)} if on else {}
             question = _asked(phrases, rng, **slots)
             yield Draft(family, question, (fact,), answer, ((first,), (second,)), history.heldout, neutral, (), 2)
+
+
+def deal_drafts(deal: Deal, filed: Filed, office: Office, rng: Random) -> Iterator[Draft]:
+    """Drafts about a supplier: which of its rates the new list left alone."""
+    if not filed.has("agreement", "letter"):
+        return
+    names = {label: f"{deal.supply.category} {label}" for label in deal.rates}
+    kept = next(label for label in deal.rates if deal.rates[label] == deal.raised[label])
+    agreement, letter = filed.id("agreement"), filed.id("letter")
+    inputs = [_given(agreement, name, covered=True) for label, name in names.items() if label != kept]
+    answer = f"The new list of {deal.supplier} leaves {names[kept]} as it was."
+    fact = _fact(
+        (deal.number, deal.supplier), answer, FactKind.NAME, names[kept], [agreement, letter],
+        rivals=[name for label, name in names.items() if label != kept],
+        derivation=_derived(Operation.EXCLUDE, *inputs, _given(letter, names[kept], covered=False)),
+    )  # fmt: skip
+    question = _asked(office.frames.kept_asks, rng, supplier=deal.supplier, category=deal.supply.category)
+    yield Draft(Family.EXCEPTIONS, question, (fact,), answer, ((agreement,), (letter,)), deal.heldout, (), (), 2)
 
 
 def work_drafts(work: Work, filed: Filed, office: Office, currency: str, rng: Random) -> Iterator[Draft]:

@@ -82,7 +82,7 @@ class Deal:
     rates: Mapping[str, str]
     """By label, as agreed at first."""
     raised: Mapping[str, str]
-    """By label, from the new list; empty if there is none."""
+    """By label, from the new list, which leaves one rate alone; empty if there is none."""
     raised_on: date | None
     announced_on: date | None
     heldout: bool

@@ -19,7 +19,7 @@ from gradient_rl.schema.workspace import Email, FrozenRecord, Record
 from gradient_rl.worlds.account import Founder
 from gradient_rl.worlds.company import found_company
 from gradient_rl.worlds.difficulty import Difficulty
-from gradient_rl.worlds.drafts import AccountDrafts, Draft, Filed, policy_drafts, work_drafts
+from gradient_rl.worlds.drafts import AccountDrafts, Draft, Filed, deal_drafts, policy_drafts, work_drafts
 from gradient_rl.worlds.entities import Account
 from gradient_rl.worlds.house import House
 from gradient_rl.worlds.invariants import faults_in_account, faults_in_company, faults_in_scenes
@@ -162,6 +162,8 @@ class _Build:
             filed = self._filed(list(house.policy(history)))
             self.drafts += policy_drafts(history, filed, self._rng("policy", history.policy.code))
         self.deals = {deal.number: self._filed(list(house.deal(deal))) for deal in self.company.deals}
+        for deal in self.company.deals:
+            self.drafts += deal_drafts(deal, self.deals[deal.number], self.office, self._rng("deal", deal.number))
         for work in self.company.works:
             filed = self._filed(list(house.work(work)))
             self.drafts += work_drafts(work, filed, self.office, self.trade.currency, self._rng("work", work.name))

@@ -106,6 +106,10 @@ class Frames(_Entry):
     project_titles: Annotated[Phrases, phrases(4, "", "project")]
     project_asks: Annotated[Phrases, phrases(6, "project", "items")]
     """What the items really cost together."""
+    charge_asks: Annotated[Phrases, phrases(6, "", "who thing")]
+    """What a unit of the schedule costs a month."""
+    kept_asks: Annotated[Phrases, phrases(4, "", "supplier category")]
+    """Which rate of a supplier the new list left alone."""
     serial_asks: Annotated[Phrases, phrases(6, "", "who use")]
     """Which unit is the one for {use}, which number the contract gives it, and what was done to it."""
     matters: Annotated[Phrases, phrases(5, "", "matter")]

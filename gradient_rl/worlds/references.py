@@ -18,6 +18,7 @@ from gradient_rl.environment.episode import Episode, Limits
 from gradient_rl.environment.search import SearchIndex, searchable_text, tokenise
 from gradient_rl.environment.tools import DOCUMENTS, EMAILS, EVERYTHING, MAX_HITS
 from gradient_rl.environment.workspace import Workspace
+from gradient_rl.policies.reading import content_words
 from gradient_rl.schema.task import Question
 from gradient_rl.schema.trajectory import ToolCall
 from gradient_rl.schema.workspace import Email, RecordKind
@@ -91,7 +92,7 @@ class _Session:
         terms = [term for term in self.words if term in self.librarian.terms[target]]
         terms.sort(key=lambda term: (-self.librarian.rarity(term), term))
         surfaces = list(dict.fromkeys(self.words[term] for term in terms))
-        surfaces = [surface for surface in surfaces if all(term in self.words for term in tokenise(surface))]
+        surfaces = [s for s in surfaces if content_words(s) and all(term in self.words for term in tokenise(s))]
         for count in _QUERY_WORDS:
             if surfaces:
                 yield " ".join(surfaces[:count])
