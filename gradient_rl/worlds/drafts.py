@@ -133,7 +133,7 @@ class AccountDrafts:
         described = bool(self.account.called) and self.rng.random() < self.difficulty.hops
         who = self.account.called if described else self.account.name
         question = _asked(phrases, self.rng, who=who, **slots)
-        if matter_of and self.rng.random() >= self.difficulty.paraphrase:
+        if matter_of and matter_of.split()[-1] not in question and self.rng.random() >= self.difficulty.paraphrase:
             question = f"{question} {_asked(self.office.frames.matters, self.rng, matter=matter_of)}"
         required = tuple((self.filed.id(role),) for role in roles)
         guides = () if "record" in roles else (self.filed.id("record"),)
@@ -307,7 +307,8 @@ class AccountDrafts:
             return
         total = money(self.company.trade.currency, amount_of(contract.extra_price) * order.count)
         amount = written(total, FactKind.MONEY, self.rng)
-        answer = f"The further {contract.extra.many} cost {self.account.name} {amount} {contract.extra.per}."
+        per = "in all" if contract.extra.per == "each" else contract.extra.per
+        answer = f"The further {contract.extra.many} cost {self.account.name} {amount} {per}."
         inputs = (_given(self.filed.id("order"), str(order.count)), _given(self.filed.id("contract"), contract.extra_price))
         fact = _fact(
             self._subject, answer, FactKind.MONEY, total, [given.record for given in inputs],
