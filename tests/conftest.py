@@ -11,7 +11,7 @@ from gradient_rl.rollout.runner import Setting, setting_for
 from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.workspace import Email
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK, RECORDS, tiny_workspace
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK, RECORDS, tiny_workspace
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ _REASONS = (
     ("question already", "the question states its answer"),
     ("does not stand in", "an input stands nowhere"),
     ("earns", "the reference earns less than 1"),
-    ("has not shown", "the reference uses a word that nothing has shown"),
+    ("nothing has shown", "the reference uses a word that nothing has shown"),
 )
 
 

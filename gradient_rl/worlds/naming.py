@@ -18,7 +18,6 @@ class Register:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._taken: set[str] = set()
-        self._bases = 0
 
     def person(self, rng: Random) -> str:
         """A first and a last name. Only a world with tens of thousands of people repeats one."""
@@ -26,7 +25,6 @@ class Register:
 
     def proper(self, rng: Random) -> str:
         """The first part of a customer's name: `Silvermere`, `Tobin & Yeates`."""
-        self._bases += 1
         return self._fresh(lambda: self._proper(rng))
 
     def nickname(self, called: tuple[str, ...], town: str, rng: Random) -> str:

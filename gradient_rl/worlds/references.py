@@ -65,11 +65,11 @@ class _Session:
         self.learn(" ".join(_texts(observation.text)))
 
     def learn(self, text: str) -> None:
-        """Note the words of a text."""
+        """Note the words of a text; part of an amount such as `17,750` is not one."""
+        shown = set(tokenise(text))
         for match in _WORD.finditer(text):
             surface = match[0].strip(".'-…*_")
-            for term in tokenise(surface):
-                self.words[term] = surface
+            self.words.update((term, surface) for term in tokenise(surface) if term in shown)
 
     def reach(self, target: str) -> bool:
         """Search until the record is among the hits; nothing is searched when it has been shown already."""

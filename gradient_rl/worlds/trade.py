@@ -303,4 +303,5 @@ def _read(path: Path, where: str) -> Trade:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{where}: {place}: {first['msg'].removeprefix('Value error, ')}") from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise DataError(": ".join(filter(None, (where, place, said)))) from error

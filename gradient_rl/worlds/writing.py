@@ -22,7 +22,7 @@ _STARTERS = frozenset(
     "still sorry swapped thanks that the their them then there they this those took turns two until up was we well went "
     "what when where which while who why will with word would yes yesterday you your".split()
 )
-_SENTENCE_START = re.compile(r"(?:(?<=^)|(?<=[.!?] )|(?<=\n))([A-Z][a-z]*)(?=[ ,])", re.MULTILINE)
+_SENTENCE_START = re.compile(r"(?:(?<=^)|(?<=[.!?] )|(?<=\n))([A-Z][a-z]*)('[a-z]+)?(?=[ ,])", re.MULTILINE)
 _CONTRACTION = re.compile(r"\b([A-Za-z]+)'(t|s|m|ll|ve|re|d)\b")
 _CONTRACTED = frozenset(
     (
@@ -50,7 +50,11 @@ class Numbering:
 
     @property
     def _step(self) -> int:
-        return next(step for step in _MULTIPLIERS if gcd(step, self.count) == 1)
+        return next(step for step in _MULTIPLIERS if gcd(step, self.count) == 1 and self._scatters(step))
+
+    def _scatters(self, step: int) -> bool:
+        """Whether the ids of two records in a row stay apart."""
+        return min(step % self.count, -step % self.count) >= min(30, self.count // 32)
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class Writer:
 
 def lowered(text: str) -> str:
     """A text as somebody types it who does not care for capitals and apostrophes; names and values stay as they are."""
-    text = _SENTENCE_START.sub(lambda m: m[1].lower() if m[1].lower() in _STARTERS else m[1], text)
+    text = _SENTENCE_START.sub(lambda m: m[0].lower() if m[1].lower() in (_CONTRACTED if m[2] else _STARTERS) else m[0], text)
     return _CONTRACTION.sub(lambda m: m[1] + m[2] if m[1].lower() in _CONTRACTED else m[0], text)
 
 

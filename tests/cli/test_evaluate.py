@@ -17,11 +17,11 @@ from gradient_rl.environment.workspace import HELDOUT_FILE, default_data_dir
 from gradient_rl.evaluation.records import read_trajectories
 from gradient_rl.runs import hold_folder
 from gradient_rl.schema.evaluation import Evaluation
-from tests import worlds
+from tests import tiny
 from tests.cli.running import run
 from tests.evaluation.playing import heldout_world, save_step
 
-ROOT = Path(worlds.__file__).parent.parent
+ROOT = Path(tiny.__file__).parent.parent
 WITH_FAKES = "from tests.evaluation.playing import run_command; run_command()"
 WAIT_S = 60
 TIMES = {"started_at": "", "seconds": 0.0}

@@ -19,10 +19,10 @@ import pytest
 
 from gradient_rl.runs import hold_folder, read_journal
 from gradient_rl.schema.training import StepMetrics, Training
-from tests import worlds
+from tests import tiny
 from tests.cli.running import run
 
-ROOT = Path(worlds.__file__).parent.parent
+ROOT = Path(tiny.__file__).parent.parent
 CANARY = "c4a7a7y0c4a7a7y0c4a7a7y0c4a7a7y0c4a7a7y0"
 SMALL = ("--max-steps", "2", "--tasks-per-step", "3", "--group-size", "6", "--seed", "1")
 DRY = ("--dry-run", "--policy", "heuristic", "--max-steps", "1", "--tasks-per-step", "2", "--group-size", "2")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import worlds
+from tests import tiny
 
-ROOT = Path(worlds.__file__).parent.parent
+ROOT = Path(tiny.__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN_BY_CI = ("make ", "python3.12 -m venv", "pip install")

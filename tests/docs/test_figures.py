@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import worlds
+from tests import tiny
 from tests.cli.running import run
 
-DOCS = Path(worlds.__file__).parent.parent / "docs"
+DOCS = Path(tiny.__file__).parent.parent / "docs"
 DECISIONS = DOCS / "decisions.md"
 
 

@@ -28,7 +28,7 @@ from gradient_rl.training.groups import sort_groups
 from gradient_rl.training.linear import LinearLearner
 from tests.embedded.calling import complete, failure, register, train
 from tests.embedded.episodes import AS_SERVED, as_art, groups_of
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 
 ART_DEFAULTS = {"learning_rate": 5e-6, "scale_rewards": True, "epsilon": None, "kl_penalty_coef": 0.0, "loss_fn": "cispo"}
 

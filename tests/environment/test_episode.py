@@ -6,7 +6,7 @@ from gradient_rl.environment.episode import Episode, Limits
 from gradient_rl.environment.search import BM25Index
 from gradient_rl.environment.workspace import Workspace
 from gradient_rl.schema.trajectory import StopReason, ToolCall, Usage
-from tests.worlds import NOTICE_TASK
+from tests.tiny import NOTICE_TASK
 
 SEARCH = ToolCall(tool="search", arguments={"query": "notice"})
 SUBMIT = ToolCall(tool="submit_answer", arguments={"answer": "60 days", "sources": ["mail-1"]})

@@ -14,7 +14,7 @@ from gradient_rl.environment.search import (
 )
 from gradient_rl.environment.tools import DOCUMENTS, EMAILS, EVERYTHING
 from gradient_rl.environment.workspace import Workspace
-from tests.worlds import RECORDS
+from tests.tiny import RECORDS
 
 
 @pytest.mark.parametrize(

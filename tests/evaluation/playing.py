@@ -13,7 +13,7 @@ from gradient_rl.policies.base import Message, Policy, Reply, TransportError, ob
 from gradient_rl.policies.catalog import CATALOG, Checkpoint, Entry
 from gradient_rl.schema.task import Split, Task
 from tests.conftest import write_data
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 
 
 def heldout_tasks(count: int) -> list[Task]:

@@ -7,8 +7,8 @@ from gradient_rl.evaluation.difference import what_made_the_difference
 from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import with_reward
 from gradient_rl.schema.trajectory import Trajectory
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import searching, trajectory
-from tests.worlds import NOTICE_TASK
 
 
 def scored(played: Trajectory, policy: str) -> Trajectory:

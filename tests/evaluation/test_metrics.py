@@ -16,8 +16,8 @@ from gradient_rl.evaluation.metrics import (
 from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import with_reward
 from gradient_rl.schema.trajectory import StopReason, Trajectory
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching, trajectory
-from tests.worlds import NOTICE_TASK
 
 PROFILE = RewardProfile()
 

@@ -16,8 +16,8 @@ from gradient_rl.schema.evaluation import Evaluation
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Trajectory
 from tests.conftest import write_data
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import trajectory
-from tests.worlds import NOTICE_TASK
 
 SIX = [NOTICE_TASK.model_copy(update={"id": f"task-{n}"}) for n in range(6)]
 GUESS = trajectory(opened=())

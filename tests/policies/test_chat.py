@@ -38,7 +38,7 @@ from tests.policies.fault_server import (
     native,
     refused_url,
 )
-from tests.worlds import NOTICE_TASK
+from tests.tiny import NOTICE_TASK
 
 CANARY = "sk-canary-0123456789abcdef"
 MESSAGES: list[Message] = [{"role": "user", "content": "How much notice?"}]

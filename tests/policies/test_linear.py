@@ -32,7 +32,7 @@ from gradient_rl.policies.view import Row, View
 from gradient_rl.rollout.runner import Job, Setting, run_episode, setting_for
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import StopReason, Trajectory
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 
 SAMPLES = range(8)
 

@@ -21,7 +21,7 @@ from gradient_rl.policies.reading import (
 from gradient_rl.policies.weak import WeakPolicy
 from gradient_rl.rollout.runner import Job, Setting, run_episode
 from gradient_rl.schema.trajectory import Trajectory
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 
 
 def play(policy: WeakPolicy | HeuristicPolicy, setting: Setting, task=NOTICE_TASK, sample: int = 0) -> Trajectory:

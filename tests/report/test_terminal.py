@@ -9,8 +9,8 @@ from gradient_rl.report.terminal import bar, print_side_by_side, safe
 from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import with_reward
 from gradient_rl.schema.trajectory import StopReason, Trajectory
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import searching, trajectory
-from tests.worlds import NOTICE_TASK
 
 HOSTILE = "\x1b[31mred\x1b[0m \x07bell \u202eright-to-left [bold]markup[/bold] \x9bcsi"
 

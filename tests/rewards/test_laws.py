@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from gradient_rl.rewards.profile import RewardProfile, score
 from gradient_rl.schema.trajectory import Reward, StopReason
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 from tests.trajectories import trajectory
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
 
 RECORDS = ["mail-1", "mail-2", "doc-1", "doc-2", "doc-3", "doc-4"]
 PIECES = ["60 days", "30 days", "not", "formerly", "until", "no deposit is recorded", "€400", "bakery", "but", ".", ",", "or"]

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from gradient_rl.rewards.profile import RewardProfile, score
 from gradient_rl.rewards.submission import PartScore, Submission
 from gradient_rl.schema.trajectory import Reward, StopReason, Trajectory
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import trajectory
-from tests.worlds import NOTICE_TASK
 
 PROFILE = RewardProfile()
 

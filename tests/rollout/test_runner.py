@@ -15,7 +15,7 @@ from gradient_rl.policies.weak import WeakPolicy
 from gradient_rl.rollout.runner import Job, Setting, child_seed, run_episode, run_group, run_many
 from gradient_rl.schema.jsonl import parse_line, to_line
 from gradient_rl.schema.trajectory import StopReason, ToolCall, Trajectory, Usage
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 
 TIMES = {"started_at", "seconds"}
 

@@ -9,8 +9,8 @@ from gradient_rl.errors import DataError
 from gradient_rl.schema.jsonl import parse_line, read_records, to_line
 from gradient_rl.schema.trajectory import Trajectory
 from gradient_rl.schema.workspace import Document
+from tests.tiny import NOTICE_TASK, RECORDS
 from tests.trajectories import trajectory
-from tests.worlds import NOTICE_TASK, RECORDS
 
 
 def test_records_survive_their_lines(tmp_path: Path) -> None:

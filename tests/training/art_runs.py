@@ -15,7 +15,7 @@ from gradient_rl.training.art import MARKER, ArtLearner, Service
 from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.loop import CHECKPOINTS, METRICS, TRAJECTORIES, Budget, Listener, plan_training, prepare_folder, train
 from tests.conftest import write_data
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 
 RUN_NAME = "run"
 

@@ -11,8 +11,8 @@ from gradient_rl.schema.task import Split
 from gradient_rl.training.loop import MANIFEST
 from tests.conftest import write_data
 from tests.crashing import in_child
+from tests.tiny import DEPOSIT_TASK, NOTICE_TASK
 from tests.training.learning import checkpoints_in, go, small, timeless_metrics
-from tests.worlds import DEPOSIT_TASK, NOTICE_TASK
 
 CONFIG = small(max_steps=2, tasks_per_step=2, group_size=4, concurrency=3)
 DATA = "data"

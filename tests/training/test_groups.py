@@ -8,8 +8,8 @@ from gradient_rl.errors import UsageError
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Group, Reward, RewardPart, StopReason
 from gradient_rl.training.groups import ALL_ALIKE, ALL_RIGHT, ALL_WRONG, TOO_FEW, sort_groups, tasks_of_step, told
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import trajectory
-from tests.worlds import NOTICE_TASK
 
 TASKS = [NOTICE_TASK.model_copy(update={"id": f"t{number}"}) for number in range(10)]
 

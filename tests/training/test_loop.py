@@ -38,9 +38,10 @@ from gradient_rl.training.loop import (
     plan_training,
     prepare_folder,
 )
-from tests import worlds
+from tests import tiny
 from tests.conftest import write_data
 from tests.evaluation.playing import Empty, Right
+from tests.tiny import NOTICE_TASK
 from tests.training import crashing
 from tests.training.learning import (
     TOKENS_A_REPLY,
@@ -58,9 +59,8 @@ from tests.training.learning import (
     trajectories_in,
     weights_in,
 )
-from tests.worlds import NOTICE_TASK
 
-ROOT = Path(worlds.__file__).parent.parent
+ROOT = Path(tiny.__file__).parent.parent
 CONFIG = small(seed=1)
 WAIT_S = 60
 

@@ -20,8 +20,8 @@ from gradient_rl.rollout.runner import Job, Setting, run_group
 from gradient_rl.schema.trajectory import Group, Reward, RewardPart, StopReason, Trajectory
 from gradient_rl.training.payload import PayloadSize, art_choice, art_group, art_trajectory, payload_size, to_art
 from tests.embedded.bandit import Bandit
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import trajectory
-from tests.worlds import NOTICE_TASK
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "notice"}'}}
 TOOL = {"type": "function", "function": {"parameters": {"type": "object"}, "name": "search", "description": "Search."}}
