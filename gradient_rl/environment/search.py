@@ -1,8 +1,9 @@
 """Search: BM25 over the records of a workspace, and the snippet that shows why a record was found.
 
-Ranking follows Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), as `rank-bm25`
-implements it, with the inverse document frequency of Lucene, ln(1 + (N - n + 0.5) / (n + 0.5)): it is never negative, so
-that a word which stands in half of all records still counts for something and never for more than a rarer one.
+Ranking follows Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with the inverse
+document frequency of Lucene, ln(1 + (N - n + 0.5) / (n + 0.5)): it is never negative, so that a word which stands in half of
+all records still counts for something and never for more than a rarer one. The tests hold the scores against those of the
+package rank-bm25, which keeps a dictionary for every record and so does not carry a workspace of 100,000.
 """
 
 from __future__ import annotations
@@ -10,21 +11,26 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Protocol, cast
 
 import numpy as np
 import Stemmer
-from rank_bm25 import BM25Okapi  # pyright: ignore[reportMissingTypeStubs] - untyped package
 
 from gradient_rl.environment.workspace import Workspace
 from gradient_rl.schema.workspace import Email, Record, RecordKind
 
 SNIPPET_WORDS = 32
 _SNIPPET_TERMS = 6
-_CACHED_TERMS = 4096
+_CACHED = 4096
+K1, B = 1.5, 0.75
+"""How soon a term's repetitions stop counting, and how much a long record is discounted."""
+IntArray = np.ndarray[Any, np.dtype[np.uint32]]
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # A word, an identifier, an amount or a date: letters and digits, joined by single marks (FV-2291, 12,500.50, 2025-03-03).
 _TOKEN = re.compile(r"[^\W_]+(?:[-./,:'_@][^\W_]+)*")
@@ -50,44 +56,53 @@ class SearchIndex(Protocol):
         ...
 
 
-class LuceneBM25(BM25Okapi):
-    """BM25Okapi with Lucene's inverse document frequency."""
-
-    def _calc_idf(self, nd: Mapping[str, int]) -> None:
-        self.idf = {term: math.log(1 + (self.corpus_size - count + 0.5) / (count + 0.5)) for term, count in nd.items()}
-
-
 class BM25Index:
-    """A `SearchIndex` in memory, with a term's scores kept once they have been asked for."""
+    """A `SearchIndex` in memory: for each term, the records in which it stands and how often.
+
+    The texts are read from the workspace when a snippet is made; they are not kept a second time.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
-        records = sorted(workspace.records.values(), key=lambda record: record.id)
-        self._ids = [record.id for record in records]
-        self._kinds = [record.kind for record in records]
-        self._texts = {record.id: _WORD.findall(record.body) for record in records}
-        self._bm25 = LuceneBM25([tokenise(searchable_text(record)) for record in records])
-        self._idf: dict[str, float] = cast("Any", self._bm25).idf
-        self._scores_of_term = lru_cache(_CACHED_TERMS)(self._score_term)
-        self._places_in = lru_cache(_CACHED_TERMS)(self._read_places)
+        self._records = workspace.records
+        self._ids = sorted(workspace.records)
+        self._kinds: list[RecordKind] = []
+        self._docs: dict[str, array[int]] = {}
+        self._counts: dict[str, array[int]] = {}
+        lengths = [self._add(place, workspace.records[record_id]) for place, record_id in enumerate(self._ids)]
+        self._lengths = np.asarray(lengths, dtype=np.float64)
+        self._mean_length = sum(lengths) / max(1, len(lengths))
+        self._weights_of = lru_cache(_CACHED)(self._weigh)
+        self._words_of = lru_cache(_CACHED)(self._read_words)
+        self._places_in = lru_cache(_CACHED)(self._read_places)
+
+    def _add(self, place: int, record: Record) -> int:
+        """Enter a record, and give its length in terms."""
+        terms = tokenise(searchable_text(record))
+        for term, count in Counter(terms).items():
+            self._docs.setdefault(term, array("I")).append(place)
+            self._counts.setdefault(term, array("I")).append(count)
+        self._kinds.append(record.kind)
+        return len(terms)
+
+    def rarity(self, term: str) -> float:
+        """Lucene's inverse document frequency of a term; the highest for one that stands nowhere."""
+        found = len(self._docs.get(term, ()))
+        return math.log(1 + (len(self._ids) - found + 0.5) / (found + 0.5))
 
     def rank(self, query: str, kinds: Collection[RecordKind], limit: int) -> list[str]:
         """See `SearchIndex.rank`."""
-        terms = [term for term in tokenise(query) if term in self._idf]
-        if not terms:
-            return []
-        scores: np.ndarray[Any, np.dtype[np.float64]] = np.sum([self._scores_of_term(term) for term in terms], axis=0)
-        order: list[int] = np.argsort(-scores, kind="stable").tolist()
-        found: list[str] = []
-        for position in order:
-            if len(found) == limit or scores[position] <= 0:
-                break
-            if self._kinds[position] in kinds:
-                found.append(self._ids[position])
-        return found
+        scores = np.zeros(len(self._ids))
+        for term in tokenise(query):
+            if term in self._docs:
+                docs, weights = self._weights_of(term)
+                scores[docs] += weights
+        matching = np.flatnonzero(scores)
+        best: list[int] = matching[np.argsort(-scores[matching], kind="stable")].tolist()
+        return [self._ids[place] for place in islice((place for place in best if self._kinds[place] in kinds), limit)]
 
     def snippet(self, record_id: str, query: str) -> str:
         """See `SearchIndex.snippet`."""
-        words = self._texts[record_id]
+        words = self._words_of(record_id)
         if len(words) <= SNIPPET_WORDS:
             return " ".join(words)
         places = self._places_in(record_id)
@@ -95,22 +110,29 @@ class BM25Index:
         for term in self._telling_terms(places.keys() & set(tokenise(query))):
             for place in places[term]:
                 found[place].add(term)
-        start = _best_window(sorted(found.items()), self._idf)
+        start = _best_window(sorted(found.items()), self.rarity)
         start = max(0, min(start - SNIPPET_WORDS // 4, len(words) - SNIPPET_WORDS))
         shown = " ".join(words[start : start + SNIPPET_WORDS])
         return f"{'… ' if start else ''}{shown}{' …' if start + SNIPPET_WORDS < len(words) else ''}"
 
-    def _score_term(self, term: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.asarray(cast("Any", self._bm25).get_scores([term]), dtype=np.float64)
+    def _weigh(self, term: str) -> tuple[IntArray, FloatArray]:
+        """The records of a term, and what it is worth in each."""
+        docs = np.frombuffer(self._docs[term], dtype=np.uint32)
+        counts = np.frombuffer(self._counts[term], dtype=np.uint32).astype(np.float64)
+        norms = K1 * (1 - B + B * self._lengths[docs] / self._mean_length)
+        return docs, self.rarity(term) * (counts * (K1 + 1) / (counts + norms))
+
+    def _read_words(self, record_id: str) -> list[str]:
+        return _WORD.findall(self._records[record_id].body)
 
     def _telling_terms(self, terms: Collection[str]) -> list[str]:
         """The rarest of these terms, the first in the alphabet among equals: common words would drown them."""
-        return sorted(terms, key=lambda term: (-self._idf[term], term))[:_SNIPPET_TERMS]
+        return sorted(terms, key=lambda term: (-self.rarity(term), term))[:_SNIPPET_TERMS]
 
     def _read_places(self, record_id: str) -> dict[str, list[int]]:
         """Where in a record's words each term stands."""
         places: dict[str, list[int]] = defaultdict(list)
-        for place, word in enumerate(self._texts[record_id]):
+        for place, word in enumerate(self._words_of(record_id)):
             for term in set(tokenise(word)):
                 places[term].append(place)
         return places
@@ -164,7 +186,7 @@ def _stemmer() -> _StemsWords:
     return cast("_StemsWords", Stemmer.Stemmer("english"))  # pyright: ignore[reportUnknownMemberType] - untyped package
 
 
-def _best_window(matches: Sequence[tuple[int, set[str]]], weights: Mapping[str, float]) -> int:
+def _best_window(matches: Sequence[tuple[int, set[str]]], rarity: Callable[[str], float]) -> int:
     """First word of the stretch whose distinct matching terms weigh most; the earliest of equals."""
     best, best_start = -1.0, 0
     for index, (start, _) in enumerate(matches):
@@ -173,7 +195,7 @@ def _best_window(matches: Sequence[tuple[int, set[str]]], weights: Mapping[str, 
             if place >= start + SNIPPET_WORDS * 3 // 4:
                 break
             inside |= terms
-        weight = sum(weights[term] for term in sorted(inside))
+        weight = sum(rarity(term) for term in sorted(inside))
         if weight > best + 1e-12:
             best, best_start = weight, start
     return best_start

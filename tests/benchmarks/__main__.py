@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
 from pathlib import Path
 
-from gradient_rl.environment.search import BM25Index, LuceneBM25, searchable_text, tokenise
+from gradient_rl.environment.search import BM25Index, searchable_text, tokenise
 from gradient_rl.environment.tools import EVERYTHING
 from gradient_rl.environment.workspace import TRAIN_FILE, default_data_dir, load_tasks, load_workspace
 from gradient_rl.policies.base import Policy
@@ -28,6 +28,7 @@ from tests.benchmarks.inspecting import inspecting
 from tests.benchmarks.measuring import each, fastest, line
 from tests.benchmarks.spawn import MB
 from tests.benchmarks.training import training
+from tests.lucene import LuceneBM25
 
 BIN = Path(sys.executable).parent
 

@@ -8,12 +8,12 @@ from rank_bm25 import BM25Okapi
 from gradient_rl.environment.search import (
     SNIPPET_WORDS,
     BM25Index,
-    LuceneBM25,
     searchable_text,
     tokenise,
 )
 from gradient_rl.environment.tools import DOCUMENTS, EMAILS, EVERYTHING
-from gradient_rl.environment.workspace import Workspace
+from gradient_rl.environment.workspace import Workspace, workspace_of
+from tests.lucene import LuceneBM25
 from tests.tiny import RECORDS
 
 
@@ -39,17 +39,22 @@ def test_an_amount_is_found_however_its_thousands_are_written(tiny_index: BM25In
     assert tiny_index.rank("1250", EVERYTHING, 5) == tiny_index.rank("1,250.00", EVERYTHING, 5) == ["doc-1"]
 
 
-def test_idf_is_lucenes() -> None:
-    bm25 = LuceneBM25([["oven"], ["oven", "chair"], ["soup"], ["oven"]])
+def index_of(*bodies: str) -> BM25Index:
+    return BM25Index(workspace_of(RECORDS[1].model_copy(update={"id": f"m-{i}", "body": b}) for i, b in enumerate(bodies)))
 
-    assert bm25.idf["oven"] == pytest.approx(math.log(1 + (4 - 3 + 0.5) / (3 + 0.5)))  # type: ignore[attr-defined]
+
+def test_rarity_is_lucenes_idf() -> None:
+    index = index_of("oven", "oven chair", "soup", "oven")
+
+    assert index.rarity("oven") == pytest.approx(math.log(1 + (4 - 3 + 0.5) / (3 + 0.5)))
+    assert index.rarity("violin") > index.rarity("soup")
 
 
 def test_a_word_in_half_of_all_records_still_counts() -> None:
-    corpus = [["oven"], ["oven"], ["soup"], ["chair"]]
+    index = index_of("oven", "oven", "soup", "chair")
 
-    assert BM25Okapi(corpus).idf["oven"] == 0
-    assert LuceneBM25(corpus).idf["oven"] > 0  # type: ignore[attr-defined]
+    assert BM25Okapi([["oven"], ["oven"], ["soup"], ["chair"]]).idf["oven"] == 0
+    assert index.rank("oven", EVERYTHING, 5) == ["m-0", "m-1"]
 
 
 def test_scores_equal_those_of_rank_bm25_for_the_whole_query(tiny: Workspace, tiny_index: BM25Index) -> None:
@@ -62,8 +67,6 @@ def test_scores_equal_those_of_rank_bm25_for_the_whole_query(tiny: Workspace, ti
 
 
 def test_equal_scores_come_in_the_order_of_their_ids() -> None:
-    from gradient_rl.environment.workspace import workspace_of
-
     copies = [RECORDS[1].model_copy(update={"id": record_id}) for record_id in ("mail-9", "mail-3", "mail-5")]
 
     assert BM25Index(workspace_of(copies)).rank("leek", EVERYTHING, 5) == ["mail-3", "mail-5", "mail-9"]
@@ -87,8 +90,6 @@ def test_a_snippet_surrounds_the_best_match(tiny_index: BM25Index) -> None:
 
 
 def test_a_long_record_is_cut_around_its_match() -> None:
-    from gradient_rl.environment.workspace import workspace_of
-
     body = " ".join(["filler"] * 200 + ["treasure", "island"] + ["filler"] * 200)
     index = BM25Index(workspace_of([RECORDS[1].model_copy(update={"body": body})]))
     snippet = index.snippet("mail-2", "treasure")
