@@ -38,26 +38,33 @@ def demo(
     """Watch a weak and a strong research policy work on the same question.
 
     Every call, what was read, the answer, its citations and each part of the reward are shown, and saved to
-    demo.json and demo.jsonl in the artifacts folder.
+    demo.json, demo.jsonl and demo.html in the artifacts folder.
     """
     with reported_errors(debug):
         from gradient_rl.evaluation.demo import play_demo, save_demo
+        from gradient_rl.report.html.write import write_demo_report
 
-        played = play_demo(data_dir(data), task, seed)
+        folder = data_dir(data)
+        played = play_demo(folder, task, seed)
         save_demo(played, artifacts)
+        page = write_demo_report(artifacts, folder)
         if as_json:
             typer.echo(played.to_json().decode(), nl=False)
         else:
-            _show(played, artifacts)
+            _show(played, artifacts, page)
 
 
-def _show(played: Demo, artifacts: Path) -> None:
+def _show(played: Demo, artifacts: Path, page: Path) -> None:
     from gradient_rl.report.terminal import print_side_by_side
 
     console = stdout_console()
     print_side_by_side(console, played.task, played.trajectories, played.sentence)
     console.print(f"\nSaved {artifacts / 'demo.json'} and {artifacts / 'demo.jsonl'}.")
-    console.print("Next: gradient-eval compares both on the held-out tasks; gradient-demo --task ID shows another question.")
+    console.print(
+        f"Next: open {page} to read it in a browser; gradient-eval compares both on the held-out tasks; "
+        "gradient-demo --task ID shows another question.",
+        soft_wrap=True,
+    )
 
 
 def main() -> None:

@@ -96,7 +96,8 @@ def evaluate(
 ) -> None:
     """Tell whether one policy is better than another: paired, on tasks that none was trained on.
 
-    Writes eval.<policy>.jsonl (a trajectory a line, as each ends), eval.md and eval.json to the artifacts folder.
+    Writes eval.<policy>.jsonl (a trajectory a line, as each ends), eval.md, eval.html (to read in a browser) and eval.json
+    to the artifacts folder.
     Exit code 0: done; 1: episodes ended without a reward; 3: --fail-under was not met; 130: interrupted.
     """
     with reported_errors(debug):
@@ -172,16 +173,17 @@ def _run(
 
     plan = plan_evaluation(request, data, artifacts, catalog)
     gates = [_gate(text, plan.lineup, metric_names(request.profile, request.samples)) for text in fail_under]
-    evaluation = _play(plan, artifacts, resume)
+    evaluation = _play(plan, data, artifacts, resume)
     _print(evaluation, as_json, _next_after_run(evaluation, artifacts))
     _refuse_missing_rewards(evaluation)
     _hold_gates(gates, evaluation)
 
 
-def _play(plan: Plan, artifacts: Path, resume: bool) -> Evaluation:
+def _play(plan: Plan, data: Path, artifacts: Path, resume: bool) -> Evaluation:
     from gradient_rl.evaluation.compare import evaluation_of
     from gradient_rl.evaluation.run import GRACE_S, Stop, play, prepare_folder, save_evaluation
     from gradient_rl.report.evaluation import markdown
+    from gradient_rl.report.html.write import write_evaluation_report
     from gradient_rl.runs import hold_folder, json_line
 
     started, stop = time.perf_counter(), Stop()
@@ -194,6 +196,7 @@ def _play(plan: Plan, artifacts: Path, resume: bool) -> Evaluation:
         head = plan.head(time.perf_counter() - started)
         evaluation = evaluation_of(head, plan.tasks, played.outcomes, plan.lineup.pairs)
         save_evaluation(artifacts, markdown(evaluation), json_line(evaluation.model_dump(mode="json")))
+        write_evaluation_report(artifacts, data)
     return evaluation
 
 
@@ -322,12 +325,15 @@ def _print(evaluation: Evaluation, as_json: bool, following: str) -> None:
 
 def _next_after_run(evaluation: Evaluation, artifacts: Path) -> str:
     saved = f"Saved {artifacts / 'eval.json'}, {artifacts / 'eval.md'} and the trajectories beside them.\n"
+    page = artifacts / "eval.html"
     if any(policy.excluded for policy in evaluation.policies.values()):
-        return f"{saved}Next: gradient-eval --resume, with the same options, plays the episodes without a reward again."
-    if any(comparison.verdict == "inconclusive" for comparison in evaluation.comparisons) and evaluation.samples < ENOUGH:
+        then = "gradient-eval --resume, with the same options, plays the episodes without a reward again"
+    elif any(comparison.verdict == "inconclusive" for comparison in evaluation.comparisons) and evaluation.samples < ENOUGH:
         more = max(4, 2 * evaluation.samples)
-        return f"{saved}Next: gradient-eval --samples {more} --temperature 1 tells smaller differences apart."
-    return f"{saved}Next: read {artifacts / 'eval.md'} for the tasks that moved most, with both answers."
+        then = f"gradient-eval --samples {more} --temperature 1 tells smaller differences apart"
+    else:
+        then = "the tasks that moved most are those to read first"
+    return f"{saved}Next: open {page} to see what changed, step by step; {then}."
 
 
 def _split(text: str) -> Split:

@@ -93,7 +93,8 @@ def train(
 ) -> None:
     """Train a policy on the training tasks, and see it get better: no key, no GPU, under a minute for the linear one.
 
-    Writes train.metrics.jsonl (a line a step), train.trajectories.jsonl, checkpoints/ and, at the end, train.json.
+    Writes train.metrics.jsonl (a line a step), train.trajectories.jsonl, checkpoints/ and, at the end, train.json and
+    train.html (to read in a browser).
     Exit code 0: done; 1: episodes ended without a reward; 4: the budget is spent; 77: a key is missing or refused;
     130: interrupted, --resume goes on.
     """
@@ -154,6 +155,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from gradient_rl.evaluation.run import GRACE_S, Stop
+    from gradient_rl.report.html.write import write_training_report
     from gradient_rl.runs import hold_folder
     from gradient_rl.training.loop import as_far_as_before, plan_training, prepare_folder
     from gradient_rl.training.loop import train as run_training
@@ -172,6 +174,8 @@ def _run(
             print(f"the earlier training run is kept in {plan.moved}", file=sys.stderr)
         with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):
             training = run_training(plan, learner, artifacts, stop, listener)
+        if training is not None:
+            write_training_report(artifacts, data)
     if training is None:
         raise _interrupted(steps)
     _print(training, steps, artifacts, as_json)
@@ -370,14 +374,14 @@ def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_jso
     if training.dry_run:
         print_dry_run(console, steps)
     console.print(f"\nSaved {artifacts / 'train.json'}, the metrics and the trajectories beside it.", soft_wrap=True)
-    console.print(f"Next: {_next(training, artifacts)}", soft_wrap=True)
+    console.print(f"Next: open {artifacts / 'train.html'} to see how it learned; {_next(training, artifacts)}", soft_wrap=True)
 
 
 def _next(training: Training, artifacts: Path) -> str:
     if training.dry_run:
         return "train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
     place = "" if artifacts == Path("artifacts") else f" --artifacts {shlex.quote(str(artifacts))}"
-    return f"gradient-eval --policy {training.policy}@0 --policy {training.policy}@latest --samples 8{place}"
+    return f"then run gradient-eval --policy {training.policy}@0 --policy {training.policy}@latest --samples 8{place}"
 
 
 def _refuse_missing_rewards(training: Training) -> None:

@@ -62,7 +62,7 @@ def rescore(files: Sequence[Path], data: Path, profile: RewardProfile, baseline:
     ordered = {name: outcomes[name] for name in sorted(outcomes, key=lambda name: name != first)}
     tasks = {each.task.id: each.task for each in saved}
     return evaluation_of(
-        _head(saved, profile, first), tasks.values(), ordered, _pairs(list(ordered), first), (REWARD, SAVED_REWARD)
+        _head(saved, profile, first), tasks.values(), ordered, pairs_among(list(ordered), first), (REWARD, SAVED_REWARD)
     )
 
 
@@ -172,7 +172,7 @@ def _baseline_among(names: Sequence[str], baseline: str | None) -> str:
     return baseline
 
 
-def _pairs(names: Sequence[str], first: str) -> list[Pair]:
+def pairs_among(names: Sequence[str], first: str) -> list[Pair]:
     """Every policy against the baseline, then the highest step of a learned one against its state before training."""
     pairs: list[Pair] = [(first, name) for name in names if name != first]
     for base in (name for name in names if name.endswith(f"@{BASE}")):

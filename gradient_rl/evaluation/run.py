@@ -33,7 +33,7 @@ from gradient_rl.schema.trajectory import Trajectory
 MANIFEST = "eval.run.json"
 CHECKPOINTS = "checkpoints"
 """Folder of what learned policies have saved, under the artifacts folder."""
-FILES = ("eval.json", "eval.md", "eval.*.jsonl")
+FILES = ("eval.json", "eval.md", "eval.html", "eval.*.jsonl")
 GRACE_S = 10.0
 """How long episodes in flight may go on after the first request to stop."""
 DEADLINE_S = 900.0

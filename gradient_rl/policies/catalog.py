@@ -10,13 +10,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradient_rl.errors import UsageError
 from gradient_rl.policies.base import Policy
 from gradient_rl.policies.heuristic import HeuristicPolicy
-from gradient_rl.policies.linear import LinearPolicy, from_names, read_checkpoint
 from gradient_rl.policies.weak import WeakPolicy
 
+if TYPE_CHECKING:
+    from gradient_rl.policies.linear import LinearPolicy
+
+LINEAR = "linear"
 LATEST = "latest"
 BASE = "0"
 """Label of a learned policy before its first training step."""
@@ -74,19 +78,21 @@ def saved_states(folder: Path, policy: str) -> Sequence[Checkpoint]:
 
 def linear_checkpoints(folder: Path) -> Sequence[Checkpoint]:
     """The saved states of the linear policy, by step."""
-    return saved_states(folder, LinearPolicy.name)
+    return saved_states(folder, LINEAR)
 
 
 def _linear(temperature: float, checkpoint: Checkpoint | None) -> LinearPolicy:
+    from gradient_rl.policies.linear import LinearPolicy, from_names, read_checkpoint
+
     if checkpoint is None or checkpoint.path is None:
-        raise UsageError(f"policy '{LinearPolicy.name}' is played from a checkpoint; run gradient-train first")
+        raise UsageError(f"policy '{LINEAR}' is played from a checkpoint; run gradient-train first")
     return LinearPolicy(from_names(read_checkpoint(checkpoint.path)["weights"]), temperature)
 
 
 CATALOG: tuple[Entry, ...] = (
     Entry("weak", lambda temperature, _: WeakPolicy(temperature)),
     Entry("heuristic", lambda temperature, _: HeuristicPolicy(temperature)),
-    Entry("linear", _linear, learned=True, saved=linear_checkpoints),
+    Entry(LINEAR, _linear, learned=True, saved=linear_checkpoints),
 )
 
 

@@ -82,7 +82,7 @@ def markdown(evaluation: Evaluation) -> str:
         f"## Behaviours\n\n{_behaviours(evaluation)}",
         *(_moved(evaluation, each) for each in evaluation.comparisons if each.metric == _REWARD),
         f"## What would tell more\n\n{_needed(evaluation)}",
-        f"## How it was run\n\n{_provenance(evaluation)}",
+        f"## How it was run\n\n{_provenance_list(evaluation)}",
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -209,10 +209,11 @@ def _tasks(needed: int | None) -> str:
     return "-" if needed is None else str(needed)
 
 
-def _provenance(evaluation: Evaluation) -> str:
+def provenance(evaluation: Evaluation) -> Mapping[str, str]:
+    """How it was run: reward, run, temperature, digests, versions, start."""
     weights = " + ".join(f"{weight:g} {_words(part)}" for part, weight in evaluation.weights.items())
     read_first = "" if evaluation.require_opened else ", facts counted without reading their source"
-    facts: Mapping[str, str] = {
+    return {
         "reward": f"{weights}{read_first}",
         "run": evaluation.run_id or "several",
         "temperature": "as saved" if evaluation.temperature is None else f"{evaluation.temperature:g}",
@@ -220,7 +221,10 @@ def _provenance(evaluation: Evaluation) -> str:
         "versions": ", ".join(f"{name} {version}" for name, version in evaluation.versions.items()),
         "began": evaluation.started_at or "-",
     }
-    return "\n".join(f"- {name}: {_md(value)}" for name, value in facts.items())
+
+
+def _provenance_list(evaluation: Evaluation) -> str:
+    return "\n".join(f"- {name}: {_md(value)}" for name, value in provenance(evaluation).items())
 
 
 def _samples(evaluation: Evaluation) -> str:

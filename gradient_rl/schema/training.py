@@ -29,6 +29,8 @@ class Played(FrozenRecord):
     """Records that an episode opened."""
     cited: float
     """Records that an episode cited."""
+    tools: dict[str, float] = Field(default_factory=dict)
+    """Calls of each tool in an episode; empty where it was not recorded."""
     tokens: int
     """Prompt and completion tokens of all episodes."""
     cost_usd: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,8 @@ SUMMARY = "train.json"
 TRAJECTORIES = "train.trajectories.jsonl"
 METRICS = "train.metrics.jsonl"
 PAYLOAD = "train.payload.jsonl"
-FILES = (SUMMARY, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
+REPORT = "train.html"
+FILES = (SUMMARY, REPORT, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
 METRICS_KEY = ("run_id", "step")
 _MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints"})
 """Fields that a resumed run may have anew: they decide how far and how fast it goes, and not what a step is."""
@@ -389,9 +390,14 @@ def played(trajectories: Sequence[Trajectory]) -> Played:
         calls=sum(trajectory.calls for trajectory, _ in scored) / count,
         opened=sum(len(trajectory.opened) for trajectory, _ in scored) / count,
         cited=sum(len(set(trajectory.sources)) for trajectory, _ in scored) / count,
+        tools={tool: calls / count for tool, calls in sorted(_calls_by_tool(t for t, _ in scored).items())},
         tokens=sum(trajectory.usage.tokens for trajectory in trajectories),
         cost_usd=fsum(trajectory.usage.cost_usd for trajectory in trajectories),
     )
+
+
+def _calls_by_tool(trajectories: Iterable[Trajectory]) -> Counter[str]:
+    return Counter(step.tool for trajectory in trajectories for step in trajectory.steps)
 
 
 def best_step(steps: Iterable[StepMetrics]) -> int | None:

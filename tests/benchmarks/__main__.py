@@ -1,7 +1,7 @@
 """Speed and memory, measured: `make bench`. Each line is a figure beside what it is compared with; nothing is asserted.
 
 `python -m tests.benchmarks SECTION...` measures these sections alone and in full: commands, search, rollouts, training (with the
-whole default run), chat, embedded, inspect. Whole commands are run in a process of their own, mostly several times, and the fastest is
+whole default run), chat, embedded, inspect, report. Whole commands are run in a process of their own, mostly several times, and the fastest is
 printed; what runs inside this process is repeated until it has taken a second.
 """
 
@@ -26,6 +26,7 @@ from tests.benchmarks.chat import chat
 from tests.benchmarks.embedded import embedded
 from tests.benchmarks.inspecting import inspecting
 from tests.benchmarks.measuring import each, fastest, line
+from tests.benchmarks.reporting import reporting
 from tests.benchmarks.spawn import MB
 from tests.benchmarks.training import training
 from tests.lucene import LuceneBM25
@@ -104,6 +105,7 @@ SECTIONS: Mapping[str, Callable[[bool], Iterator[str]]] = {
     "chat": lambda in_full: chat(),
     "embedded": lambda in_full: embedded(),
     "inspect": lambda in_full: inspecting(in_full=in_full),
+    "report": lambda in_full: reporting(),
 }
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def test_a_run_prints_a_verdict_saves_its_files_and_says_what_comes_next(tmp_pat
     assert ran.stdout.splitlines()[-1].startswith("Next: ")
     assert ran.stderr == ""
     assert {path.name for path in (tmp_path / "artifacts").glob("eval*")} == {
-        *("eval.json", "eval.md", "eval.run.json", "eval.empty.jsonl", "eval.right.jsonl")
+        *("eval.json", "eval.md", "eval.html", "eval.run.json", "eval.empty.jsonl", "eval.right.jsonl")
     }
     assert (tmp_path / "artifacts" / "eval.md").read_text("utf-8").startswith("# Evaluation\n\n**right is better than empty.**")
 
@@ -282,7 +282,7 @@ def test_episodes_without_a_reward_fail_the_run_and_are_played_again_by_resume(t
         "error: 12 of 24 episodes ended without a reward, the first with '503 from the endpoint'; --resume plays them again\n"
     )
     assert "no verdict: 12 of the candidate's 12 episodes are without a reward" in ran.stdout
-    assert "Next: gradient-eval --resume" in ran.stdout
+    assert "gradient-eval --resume, with the same options" in ran.stdout
     (tmp_path / "repaired").touch()
     assert evaluate(tmp_path, *arguments, "--resume").returncode == 0
     assert result(tmp_path).policies["unreachable"].excluded == 0

@@ -74,9 +74,12 @@ def test_a_newcomer_sees_the_reward_the_validation_and_what_to_do_next(
     assert [line.split()[0] for line in lines[3:5]] == ["0", "2"]
     assert "10 validation episodes" in [line.strip() for line in lines]
     assert lines[-2] == "Saved artifacts/train.json, the metrics and the trajectories beside it."
-    assert lines[-1] == "Next: gradient-eval --policy linear@0 --policy linear@latest --samples 8"
+    assert (
+        lines[-1]
+        == "Next: open artifacts/train.html to see how it learned; then run gradient-eval --policy linear@0 --policy linear@latest --samples 8"
+    )
     assert {name for name in files(folder / "artifacts") if not name.startswith(".")} == {
-        *("train.json", "train.run.json", "train.metrics.jsonl", "train.trajectories.jsonl"),
+        *("train.json", "train.html", "train.run.json", "train.metrics.jsonl", "train.trajectories.jsonl"),
         *(f"checkpoints/linear-{step:06}.json" for step in range(3)),
     }
 
@@ -273,7 +276,7 @@ def test_a_dry_run_says_what_would_be_sent_and_writes_it_down(tmp_path: Path) ->
     assert "Dry run: nothing was trained, nothing was sent." in ran.stdout
     assert (
         ran.stdout.splitlines()[-1]
-        == "Next: train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
+        == "Next: open artifacts/train.html to see how it learned; train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
     )
     assert not (tmp_path / "artifacts" / "checkpoints").exists()
 

@@ -87,7 +87,7 @@ def test_the_embedded_server_trains_as_a_command_and_the_adapters_are_evaluated_
     assert lines[1] == "It all happens on this machine; nothing is billed."
     assert [line.partition(":")[0] for line in lines[2:]] == ["step 0 of 2", "step 1 of 2", "step 2 of 2"]
     assert trained.stderr.startswith("OpenPipe/Qwen3-14B-Instruct: 2 steps of 3 groups of 3; with the validations 20 episodes.")
-    assert "Next: gradient-eval --policy art@0 --policy art@latest --samples 8" in trained.stdout
+    assert "then run gradient-eval --policy art@0 --policy art@latest --samples 8" in trained.stdout
     names = {f"artifacts/{name}" for name in ("train.json", "train.metrics.jsonl", "train.trajectories.jsonl")}
     names |= {f"artifacts/checkpoints/art-{step:06}.json" for step in range(3)}
     assert names <= set(files_of(tmp_path))

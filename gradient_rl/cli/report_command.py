@@ -1,0 +1,45 @@
+"""`gradient-inspect report`: one HTML file that shows what changed, to read without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradient_rl.cli.terminal import DataOption, DebugOption, JsonOption, data_dir, reported_errors
+from gradient_rl.errors import UsageError
+
+REPORT_SCHEMA_VERSION = 1
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Artifacts folder, or one file of trajectories.", show_default=False)
+    ] = Path("artifacts"),
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where it is written; report.html in the folder if left out.")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write one HTML file that shows what changed: verdict, curves, behaviours, every task step by step.
+
+    It needs no server and reaches no network. A folder's evaluation is shown before its training run, and that before its
+    demonstration.
+    """
+    with reported_errors(debug):
+        from gradient_rl.report.html.write import REPORT, write_report
+        from gradient_rl.runs import json_line
+
+        place = out or (folder.parent if folder.is_file() else folder) / REPORT
+        if place.suffix not in (".html", ".htm"):
+            raise UsageError(f"--out {place} is not named like a page; give a name that ends with .html")
+        written = write_report(folder, place, data_dir(data))
+        size = written.stat().st_size
+        if as_json:
+            content = {"schema_version": REPORT_SCHEMA_VERSION, "file": str(written), "bytes": size}
+            typer.echo(json_line(content).decode(), nl=False)
+        else:
+            typer.echo(f"Saved {written} ({size / 1e6:.1f} MB); open it in a browser.")
