@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradient_rl.cli.terminal import PIPED_WIDTH, DataOption, DebugOption, JsonOption, data_dir, reported_errors, stdout_console
+from gradient_rl.cli.report_command import report
+from gradient_rl.cli.terminal import (
+    ARTIFACTS,
+    PIPED_WIDTH,
+    DataOption,
+    DebugOption,
+    JsonOption,
+    PathOption,
+    data_dir,
+    reported_errors,
+    stdout_console,
+)
 from gradient_rl.errors import ArtifactError, DataError, NothingToReadError, UsageError
 
 if TYPE_CHECKING:
@@ -26,9 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
 _NAMED_DAMAGES = 20
-_DEFAULT = Path("artifacts")
 
-PathOption = Annotated[Path, typer.Option("--artifacts", metavar="PATH", help="Artifacts folder, or one trajectory file.")]
 PolicyFilter = Annotated[
     list[str] | None, typer.Option("--policy", metavar="NAME", help="NAME, NAME@CHECKPOINT or NAME@latest; may be repeated.")
 ]
@@ -43,9 +52,12 @@ StopFilter = Annotated[list[str] | None, typer.Option("--stop", metavar="REASON"
 BelowFilter = Annotated[float | None, typer.Option("--below", metavar="X", help="Only those with a reward below X.")]
 
 
+app.command()(report)
+
+
 @app.callback()
 def inspect() -> None:
-    """Read trajectories: list them, show one whole, compare two policies step by step, plot a training, export, validate."""
+    """Read trajectories: list them, show one whole, compare two policies, plot a training, write a report, export, validate."""
 
 
 @app.command("list")
@@ -58,7 +70,7 @@ def list_(
     behaviour: BehaviourFilter = None,
     stop: StopFilter = None,
     below: BelowFilter = None,
-    artifacts: PathOption = _DEFAULT,
+    artifacts: PathOption = ARTIFACTS,
     data: DataOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -86,7 +98,7 @@ def list_(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="As list gives it, or a part of it that no other has.")],
-    artifacts: PathOption = _DEFAULT,
+    artifacts: PathOption = ARTIFACTS,
     data: DataOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -115,7 +127,7 @@ def diff(
     task: Annotated[
         str | None, typer.Option("--task", metavar="ID", help="With two policies: align them on this task.")
     ] = None,
-    artifacts: PathOption = _DEFAULT,
+    artifacts: PathOption = ARTIFACTS,
     data: DataOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -143,7 +155,7 @@ def diff(
 
 
 @app.command()
-def curves(artifacts: PathOption = _DEFAULT, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def curves(artifacts: PathOption = ARTIFACTS, as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Plot a training run: its rewards, their parts, malformed replies, and what the learner measured."""
     with reported_errors(debug):
         from gradient_rl.report.artifacts import METRICS, read_metrics
@@ -178,7 +190,7 @@ def export(
     behaviour: BehaviourFilter = None,
     stop: StopFilter = None,
     below: BelowFilter = None,
-    artifacts: PathOption = _DEFAULT,
+    artifacts: PathOption = ARTIFACTS,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -212,7 +224,7 @@ def export(
 def validate(
     path: Annotated[
         Path, typer.Argument(metavar="[FILE|DIR]", help="Trajectory file or artifacts folder.", show_default="artifacts")
-    ] = _DEFAULT,
+    ] = ARTIFACTS,
     data: DataOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,

@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from gradient_rl.cli.terminal import DataOption, DebugOption, JsonOption, data_dir, reported_errors
+from gradient_rl.cli.terminal import ARTIFACTS, DataOption, DebugOption, JsonOption, PathOption, data_dir, reported_errors
 from gradient_rl.errors import UsageError
 
 REPORT_SCHEMA_VERSION = 1
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Artifacts folder, or one file of trajectories.", show_default=False)
-    ] = Path("artifacts"),
+    artifacts: PathOption = ARTIFACTS,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where it is written; report.html in the folder if left out.")
     ] = None,
@@ -33,10 +31,10 @@ def report(
         from gradient_rl.report.html.write import REPORT, write_report
         from gradient_rl.runs import json_line
 
-        place = out or (folder.parent if folder.is_file() else folder) / REPORT
+        place = out or (artifacts.parent if artifacts.is_file() else artifacts) / REPORT
         if place.suffix not in (".html", ".htm"):
             raise UsageError(f"--out {place} is not named like a page; give a name that ends with .html")
-        written = write_report(folder, place, data_dir(data))
+        written = write_report(artifacts, place, data_dir(data))
         size = written.stat().st_size
         if as_json:
             content = {"schema_version": REPORT_SCHEMA_VERSION, "file": str(written), "bytes": size}

@@ -25,6 +25,9 @@ DataOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Data folder; the packaged workspace if left out.")
 ]
 ArtifactsOption = Annotated[Path, typer.Option("--artifacts", metavar="DIR", help="Where the files are written.")]
+PathOption = Annotated[Path, typer.Option("--artifacts", metavar="PATH", help="Artifacts folder, or one trajectory file.")]
+ARTIFACTS = Path("artifacts")
+"""Where everything is written and read if nothing else is said."""
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of every random choice.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

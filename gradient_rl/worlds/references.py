@@ -11,8 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING
 
 from gradient_rl.environment.episode import Episode, Limits
 from gradient_rl.environment.search import SearchIndex, searchable_text, tokenise
@@ -24,6 +23,9 @@ from gradient_rl.schema.trajectory import ToolCall
 from gradient_rl.schema.workspace import Email, RecordKind
 from gradient_rl.worlds.drafts import Draft
 from gradient_rl.worlds.entities import AS_OF
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 _QUERY_WORDS = (3, 4, 6, 8)
 _WORD = re.compile(r"[^\s\"{}\[\]|>:;,!?()]+")

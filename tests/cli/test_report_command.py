@@ -2,20 +2,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import run
 
-CODE = "import typer\nfrom gradient_rl.cli.report_command import report\napp = typer.Typer()\napp.command()(report)\napp()"
-
-
 def report(cwd: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", CODE, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    return run("inspect", "report", *arguments, cwd=cwd)
 
 
 @pytest.fixture
