@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TextIO
 
 from pydantic import Field
 
-from gradient_rl.environment.workspace import DOCUMENTS_FILE, EMAILS_FILE, HELDOUT_FILE, TRAIN_FILE, workspace_of
+from gradient_rl.environment.workspace import DOCUMENTS_FILE, EMAILS_FILE, HELDOUT_FILE, TRAIN_FILE, Workspace, workspace_of
 from gradient_rl.errors import GradientError, UsageError
 from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.task import Family, Split, Task
-from gradient_rl.schema.workspace import Email, FrozenRecord, Record
+from gradient_rl.schema.workspace import FrozenRecord, Record
 from gradient_rl.worlds.account import Founder
 from gradient_rl.worlds.company import found_company
 from gradient_rl.worlds.difficulty import Difficulty
@@ -28,6 +27,7 @@ from gradient_rl.worlds.letters import Letters
 from gradient_rl.worlds.naming import Register
 from gradient_rl.worlds.office import Office, office_of
 from gradient_rl.worlds.papers import Papers
+from gradient_rl.worlds.shelf import Shelf
 from gradient_rl.worlds.trade import Trade
 from gradient_rl.worlds.writing import Numbering, Scene, Writer
 
@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], None]
 WORLD_FILE = "world.json"
 MIN_RECORDS = 200
 MAX_JUDGED = 4000
-"""Records in memory while tasks are judged; of a larger workspace a sample is taken."""
+"""Records among which second statements of a fact are looked for; of a larger workspace a sample. Searches see all records."""
 
 
 class Recipe(FrozenRecord):
@@ -70,29 +70,33 @@ class WorldReport(FrozenRecord):
     dropped: dict[str, int]
     repaired: dict[str, int]
     judged_records: int
-    """Records among which the tasks were judged; fewer than there are if a sample was taken."""
+    """Records among which second statements of a fact were looked for; fewer than there are if a sample was taken."""
 
 
 @dataclass
 class _Files:
-    """Streams records to their files, and keeps those that tasks are judged among."""
+    """The records that are written, with those that are kept at hand for judging."""
 
-    emails: TextIO
-    documents: TextIO
+    shelf: Shelf
     counts: Counter[str] = field(default_factory=Counter[str])
     kept: list[Record] = field(default_factory=list[Record])
 
     @property
     def written(self) -> int:
-        return self.counts.total()
+        return len(self.shelf)
 
     def write(self, scenes: Sequence[Scene], keep: bool) -> None:
         for scene in scenes:
-            record = scene.record
-            (self.emails if isinstance(record, Email) else self.documents).write(to_line(record))
-            self.counts[record.kind.value] += 1
+            self.shelf.add(scene.record)
+            self.counts[scene.record.kind.value] += 1
         if keep:
             self.kept += [scene.record for scene in scenes]
+
+    def judge(self) -> Judge:
+        """A judge who searches all records, and looks for second statements among those at hand."""
+        near = workspace_of(self.kept)
+        everything = len(self.kept) == len(self.shelf)
+        return Judge(near if everything else Workspace(self.shelf, digest=""), near)
 
 
 def generate(recipe: Recipe, trade: Trade, folder: Path, progress: Progress | None = None) -> WorldReport:
@@ -105,13 +109,13 @@ def generate(recipe: Recipe, trade: Trade, folder: Path, progress: Progress | No
         UsageError: so few records do not hold so many tasks.
     """
     (folder / "tasks").mkdir(parents=True, exist_ok=True)
-    office = office_of(trade)
-    with (folder / EMAILS_FILE).open("w", encoding="utf-8", newline="\n") as emails, (folder / DOCUMENTS_FILE).open(
-        "w", encoding="utf-8", newline="\n"
-    ) as documents:  # fmt: skip
-        build = _Build(recipe, trade, office, _Files(emails, documents), progress or _untold)
+    shelf = Shelf(folder / EMAILS_FILE, folder / DOCUMENTS_FILE)
+    try:
+        build = _Build(recipe, trade, office_of(trade), _Files(shelf), progress or _untold)
         build.write_records()
-    tasks = build.judged_tasks()
+        tasks = build.judged_tasks()
+    finally:
+        shelf.close()
     _write_tasks(folder, tasks)
     report = build.report(tasks)
     (folder / WORLD_FILE).write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -206,7 +210,7 @@ class _Build:
         """Tasks of all splits, as many of each family as there can be."""
         if not self.recipe.tasks + self.recipe.heldout:
             return []
-        self.judge = Judge(workspace_of(self.files.kept))
+        self.judge = self.files.judge()
         drafts = self._rng("order").sample(self.drafts, len(self.drafts))
         training = self._chosen([d for d in drafts if not d.heldout], self.recipe.tasks, "train")
         heldout = self._chosen([d for d in drafts if d.heldout], self.recipe.heldout, "heldout")

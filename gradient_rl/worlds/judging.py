@@ -40,6 +40,8 @@ class Judge:
     """Turns drafts into tasks that the validator accepts."""
 
     workspace: Workspace
+    near: Workspace
+    """The records among which a second statement of a fact is looked for: all, or a sample of a large workspace."""
     dropped: Counter[str] = field(default_factory=Counter[str])
     """Drafts that became no task, by reason."""
     repaired: Counter[str] = field(default_factory=Counter[str])
@@ -47,7 +49,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         self._index = BM25Index(self.workspace)
-        self._evidence = Evidence(self.workspace)
+        self._evidence = Evidence(self.near)
         self._replayer = Replayer(self.workspace, self._index)
         self._librarian = Librarian(self.workspace, self._index)
 

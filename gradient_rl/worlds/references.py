@@ -7,14 +7,14 @@ stand in the record and in few others. The reference uses nothing else of that k
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gradient_rl.environment.episode import Episode, Limits
-from gradient_rl.environment.search import SearchIndex, searchable_text, tokenise
+from gradient_rl.environment.search import BM25Index, searchable_text, tokenise
 from gradient_rl.environment.tools import DOCUMENTS, EMAILS, EVERYTHING, MAX_HITS
 from gradient_rl.environment.workspace import Workspace
 from gradient_rl.policies.reading import content_words
@@ -32,19 +32,14 @@ _WORD = re.compile(r"[^\s\"{}\[\]|>:;,!?()]+")
 
 
 class Librarian:
-    """Knows in how many records each term stands."""
+    """Knows what stands in each record, and how rare each term is."""
 
-    def __init__(self, workspace: Workspace, index: SearchIndex) -> None:
+    def __init__(self, workspace: Workspace, index: BM25Index) -> None:
         self.workspace, self.index = workspace, index
-        self.terms = {record.id: frozenset(tokenise(searchable_text(record))) for record in workspace.records.values()}
-        self._counts: dict[str, int] = {}
-        for terms in self.terms.values():
-            for term in terms:
-                self._counts[term] = self._counts.get(term, 0) + 1
+        self.terms_of = lru_cache(4096)(self._terms_of)
 
-    def rarity(self, term: str) -> float:
-        """The inverse document frequency of a term."""
-        return math.log(1 + len(self.terms) / (1 + self._counts.get(term, 0)))
+    def _terms_of(self, record_id: str) -> frozenset[str]:
+        return frozenset(tokenise(searchable_text(self.workspace.records[record_id])))
 
 
 @dataclass
@@ -91,8 +86,8 @@ class _Session:
 
     def _queries(self, target: str) -> Iterator[str]:
         """Queries for a record from known words, the rarest first, in the order in which they are usually written."""
-        terms = [term for term in self.words if term in self.librarian.terms[target]]
-        terms.sort(key=lambda term: (-self.librarian.rarity(term), term))
+        terms = [term for term in self.words if term in self.librarian.terms_of(target)]
+        terms.sort(key=lambda term: (-self.librarian.index.rarity(term), term))
         surfaces = list(dict.fromkeys(self.words[term] for term in terms))
         surfaces = [s for s in surfaces if content_words(s) and all(term in self.words for term in tokenise(s))]
         for count in _QUERY_WORDS:

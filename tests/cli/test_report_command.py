@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.running import run
 
+
 def report(cwd: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return run("inspect", "report", *arguments, cwd=cwd)
 
