@@ -147,7 +147,7 @@ def _deal_faults(company: Company) -> Iterator[str]:
             yield from _order_faults(deal.number, deal.signed_on, deal.announced_on, deal.raised_on, AS_OF)
         if bool(deal.raised) != bool(deal.raised_on) or (deal.raised and deal.raised.keys() != deal.rates.keys()):
             yield f"{deal.number} has a new list without a day, or one that leaves something out"
-        kept = [label for label, rate in deal.raised.items() if rate == deal.rates[label]]
+        kept = [label for label, rate in deal.raised.items() if rate == deal.rates.get(label)]
         if deal.raised and len(kept) != 1:
             yield f"{deal.number}: the new list leaves {kept} alone, and should leave one"
 

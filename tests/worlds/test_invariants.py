@@ -229,7 +229,8 @@ def test_no_two_units_of_a_customer_share_a_tag_or_a_name(account: Account, what
     second = replace(second, **{what: getattr(first, what)})
     broken = replace(account, units=(first, second, *others), troubles=(), credits=(), damage=None, exception=None)
 
-    assert said(broken).startswith(f"two units have one {what}: ['{getattr(first, what)}', '{getattr(first, what)}'")
+    twice = [getattr(first, what), getattr(first, what), *(getattr(unit, what) for unit in others)]
+    assert said(broken) == f"two units have one {what}: {twice}"
 
 
 def test_only_a_contract_that_allows_it_leaves_a_unit_out(account: Account) -> None:
@@ -302,7 +303,14 @@ def test_a_new_list_has_a_day_and_leaves_nothing_out(company: Company) -> None:
     assert faults == [f"{deal.number} has a new list without a day, or one that leaves something out"]
 
     deal, faults = with_deal(company, raised={"only": "EUR 1"})
-    assert faults == [f"{deal.number} has a new list without a day, or one that leaves something out"]
+    assert faults[0] == f"{deal.number} has a new list without a day, or one that leaves something out"
+
+
+def test_a_new_list_leaves_one_rate_alone(company: Company) -> None:
+    deal = next(deal for deal in company.deals if deal.raised)
+    [fault] = faults_in_company(replace(company, deals=(replace(deal, raised=deal.rates),)))
+
+    assert fault == f"{deal.number}: the new list leaves {list(deal.rates)} alone, and should leave one"
 
 
 def test_a_bill_is_paid_after_the_project_was_planned(company: Company) -> None:
