@@ -185,7 +185,7 @@ def _record_findings(data: _Data) -> Iterator[Finding]:
     names: dict[str, str] = {}
     for record in data.workspace.records.values():
         place = data.places[record.id]
-        for problem in _weekday_problems(record.body):
+        for problem in weekday_problems(record.body):
             yield Finding(place, record.id, problem)
         if not record.body.strip():
             yield Finding(place, record.id, "the body is empty")
@@ -194,7 +194,8 @@ def _record_findings(data: _Data) -> Iterator[Finding]:
                 yield Finding(place, record.id, problem)
 
 
-def _weekday_problems(body: str) -> Iterator[str]:
+def weekday_problems(body: str) -> Iterator[str]:
+    """Weekdays of a text that are not those of the dates they stand before, as sentences."""
     text = plain_text(body)
     for match in _DAY_NAMED.finditer(text):
         named = next((m for m in mentions_of(text, FactKind.DATE) if m.start == match.end()), None)

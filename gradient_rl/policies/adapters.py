@@ -92,16 +92,31 @@ def _adapter(access: Access, temperature: float, checkpoint: Checkpoint | None) 
     return ChatPolicy(_endpoint(access, state.inference_name, url, state.max_completion_tokens), temperature, name=ART)
 
 
+def chat_policy(
+    access: Access,
+    model: str,
+    temperature: float,
+    max_completion_tokens: int = MAX_COMPLETION_TOKENS,
+    option: str = "--policy",
+) -> ChatPolicy:
+    """The policy of a `chat:MODEL`.
+
+    Args:
+        option: the option that named the model, for the messages.
+
+    Raises:
+        UsageError: there is no address.
+        MissingKeyError: the address needs a key, and there is none.
+    """
+    if access.base_url is None:
+        raise UsageError(f"{option} {CHAT}{model} needs --base-url, such as https://api.openai.com/v1")
+    return ChatPolicy(_endpoint(access, model, access.base_url, max_completion_tokens), temperature)
+
+
 def _chat_entry(access: Access, model: str) -> Entry:
     if not model:
         raise UsageError(f"--policy {CHAT} names no model; write {CHAT}MODEL, as in {CHAT}gpt-4.1-mini")
-
-    def make(temperature: float, _: Checkpoint | None) -> ChatPolicy:
-        if access.base_url is None:
-            raise UsageError(f"--policy {CHAT}{model} needs --base-url, such as https://api.openai.com/v1")
-        return ChatPolicy(_endpoint(access, model, access.base_url), temperature)
-
-    return Entry(f"{CHAT}{model}", make, remote=True)
+    return Entry(f"{CHAT}{model}", lambda temperature, _: chat_policy(access, model, temperature), remote=True)
 
 
 def _endpoint(access: Access, model: str, base_url: str, max_completion_tokens: int = MAX_COMPLETION_TOKENS) -> Endpoint:
