@@ -62,7 +62,9 @@ def _people(
     count = _HEADS[duty] + (size // 4000 if duty in ("sales", "service", "desk") else 0)
     titles = trade.staff[duty]
     limit = Decimal(_APPROVES[duty])
-    return tuple(person(register.person(rng), titles[i % len(titles)], duty, domain, office, rng, limit) for i in range(count))
+    return tuple(
+        person(register.colleague(rng), titles[i % len(titles)], duty, domain, office, rng, limit) for i in range(count)
+    )
 
 
 def person(

@@ -93,7 +93,7 @@ class House:
     def nothing(self) -> Scene:
         """A mail or minutes about nothing that anybody asks for."""
         day = working_day(self.rng, FIRST_DAY, AS_OF)
-        people = self.rng.sample(self.company.people, self.rng.randint(3, 5))
+        people = self.rng.sample(self.company.people, self.rng.randint(4, 5))
         if self.rng.random() < 0.15:
             title = self._pick(self.writer.office.frames.weekly_titles, date=written_date(day, self.rng))
             body = minutes(self.writer, people, [], 5, self.rng)
@@ -103,7 +103,7 @@ class House:
         chosen = self.rng.choice(pool)
         names = {
             "colleague": people[2].first,
-            "other": people[1].first,
+            "other": people[3].first,
             "town": self.rng.choice(self.writer.office.names.towns),
         }
         text = self._pick(chosen.bodies, **names)
@@ -121,7 +121,7 @@ class House:
         head = self._pick(
             frames.versions,
             version=version.number,
-            owner=history.owner.title,
+            owner=f"the {history.owner.title}",
             approver=history.approver.name,
             **{"from": written_date(version.since, self.rng)},
         )
@@ -142,7 +142,7 @@ class House:
             **{"from": written_date(memo.since, self.rng)},
         )
         subject = self._pick(self.writer.office.frames.memo_subjects, policy=history.policy.title)
-        to = self.rng.choice(self.company.staff["service"])
+        to = self.rng.choice([person for person in self.company.staff["service"] if person is not history.owner])
         cc = self.rng.sample(self.company.people, 4)
         mail = self.writer.mail(history.owner, to, memo.written_on, subject, [text], self.rng, cc=cc)
         return Scene("memo", mail, ((f"{history.policy.title} memo", memo.written_on),))

@@ -74,7 +74,7 @@ class Letters:
         }
         agreed = self._pick(change.term.changes, **values)
         if self.rng.random() < 0.7:
-            agreed = f"{self._pick(words.anchors, topic=topic)} {agreed}"
+            agreed = f"{self._pick(words.anchors)} {agreed}"
         paragraphs = [agreed, self._pick(words.approvals, approver=change.approver.name)]
         if self.rng.random() < 0.3:
             paragraphs = [" ".join(paragraphs)]
@@ -147,7 +147,8 @@ class Letters:
         if contract.planned_by_mail:
             text = self._pick(words.plans, planned=written_date(contract.planned_start, self.rng))
             day = working_day(self.rng, contract.signed_on, contract.planned_start - timedelta(days=4))
-            yield self._mail("plan", self.account.manager, self.account.fitter, day, self._pick(words.subjects), text)
+            subject = self._pick(self.writer.office.frames.remark_subjects, town=self.account.town)
+            yield self._mail("plan", self.account.manager, self.account.fitter, day, subject, text)
         started = self._pick(
             words.real, contact=self.account.contacts[0].name, started=written_date(contract.accepted_on, self.rng)
         )

@@ -22,7 +22,7 @@ class Change(_Entry):
     subjects: Annotated[Phrases, phrases(8, "topic contract short")]
     requests: Annotated[Phrases, phrases(12, "short contract", "topic")]
     """Paragraphs of a customer that asks for the change."""
-    anchors: Annotated[Phrases, phrases(6, "short contract topic")]
+    anchors: Annotated[Phrases, phrases(6, "short contract")]
     """First sentences of the mail that agrees a change: what it is about."""
     approvals: Annotated[Phrases, phrases(10, "", "approver")]
     """Sentences that say who agreed to it."""
@@ -72,6 +72,8 @@ class Credit(_Entry):
 class Exclusion(_Entry):
     """The one unit that the service visits leave out."""
 
+    headings: Annotated[Phrases, phrases(1)] = ("Care", "Upkeep", "Service", "Regular visits", "Scope of visits")
+    """Of the clause."""
     clauses: Annotated[Phrases, phrases(6, "we they")]
     """Clauses by which the units of the schedule are looked after, save those that are left out in writing."""
     mails: Annotated[Phrases, phrases(10, "short contract", "unit")]
@@ -83,6 +85,8 @@ class Exclusion(_Entry):
 class Repair(_Entry):
     """A repair whose cost the contract shares."""
 
+    heading: str = "Damage"
+    """Of the clause."""
     clauses: Annotated[Phrases, phrases(6, "we they", "percent")]
     """{they} bears {percent} of the cost of damage by its own people."""
     mails: Annotated[Phrases, phrases(10, "short place", "cost unit")]

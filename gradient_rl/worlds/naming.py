@@ -18,10 +18,17 @@ class Register:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._taken: set[str] = set()
+        self._firsts: set[str] = set()
 
     def person(self, rng: Random) -> str:
         """A first and a last name. Only a world with tens of thousands of people repeats one."""
         return self._fresh(lambda: f"{rng.choice(self._names.given)} {rng.choice(self._names.surnames)}")
+
+    def colleague(self, rng: Random) -> str:
+        """A name whose first one no other colleague has, as long as there are first names left."""
+        free = [name for name in self._names.given if name not in self._firsts] or self._names.given
+        self._firsts.add(first := rng.choice(free))
+        return self._fresh(lambda: f"{first} {rng.choice(self._names.surnames)}")
 
     def proper(self, rng: Random) -> str:
         """The first part of a customer's name: `Silvermere`, `Tobin & Yeates`."""

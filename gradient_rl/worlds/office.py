@@ -55,7 +55,6 @@ class Frames(_Entry):
     recitals: Annotated[Phrases, phrases(6, "contract date account town they_town we_role they_role", "we_name they_name")]
     signatures: Annotated[Phrases, phrases(6, "town date", "signer they_signer")]
     term_headings: Annotated[Phrases, phrases(4)]
-    cover_headings: Annotated[Phrases, phrases(4)]
     general_headings: Annotated[Phrases, phrases(8)]
     schedule_headings: Annotated[Phrases, phrases(4)]
     clauses: Annotated[Phrases, phrases(40, "we they")]

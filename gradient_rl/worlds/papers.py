@@ -95,9 +95,9 @@ class Papers:
             middle.append((heading, [self._pick(contract.extra.clauses, price=price, **roles)]))
         if contract.share:
             share = written(contract.share, FactKind.PERCENT, self.rng, formal=True)
-            middle.append(("Damage", [self._pick(office.repair.clauses, percent=share, **roles)]))
+            middle.append((office.repair.heading, [self._pick(office.repair.clauses, percent=share, **roles)]))
         if contract.excepts:
-            middle.append((self._pick(office.frames.cover_headings), [self._pick(office.exclusion.clauses, **roles)]))
+            middle.append((self._pick(office.exclusion.headings), [self._pick(office.exclusion.clauses, **roles)]))
         self.rng.shuffle(middle)
         for section in self.rng.sample(middle, min(len(middle), 4)):
             section[1].insert(self.rng.randint(0, 1), self._pick([fillers.pop()], **roles))
@@ -191,7 +191,10 @@ class Papers:
 
     def _record(self) -> Scene:
         account, frames = self.account, self.writer.office.frames
-        blocks = [self._people_block(), self._units_block(), self._history_block(), self._remarks_block()]
+        notes = self._notes(9)
+        cut = self.rng.randint(1, 4)
+        history, remarks = notes[:cut], notes[cut : cut + self.rng.randint(3, 5)]
+        blocks = [self._people_block(), self._units_block(), self._history_block(history), self._remarks_block(remarks)]
         if self.rng.random() < 0.5:
             self.rng.shuffle(blocks)
         contract = account.contract
@@ -242,7 +245,7 @@ class Papers:
     def _use(self, unit: UnitHere) -> str:
         return self._pick(self.writer.office.frames.use_notes, unit=unit.name, use=unit.use)
 
-    def _history_block(self) -> str:
+    def _history_block(self, notes: Sequence[str]) -> str:
         frames, account = self.writer.office.frames, self.account
         lines: list[tuple[date, str]] = []
         for change in account.contract.amendments:
@@ -260,11 +263,11 @@ class Papers:
                     self.writer.office.credit.notes, credit=amount, reason=credit.reason, approver=credit.approver.first
                 )
                 lines.append((credit.given_on, text))
-        lines += [(self._some_day(), self._note()) for _ in range(self.rng.randint(1, 4))]
+        lines += [(self._some_day(), note) for note in notes]
         if self.rng.random() < 0.5:
             lines = [(day, f"{day.day} {calendar.month_abbr[day.month]} {day.year}: {text}") for day, text in lines]
         lines += [(trouble.reported_on, self._job(trouble)) for trouble in account.troubles]
-        texts = [text for _, text in sorted(lines, key=lambda line: line[0])]
+        texts = [f"{text[:1].upper()}{text[1:]}" for _, text in sorted(lines, key=lambda line: line[0])]
         return "\n".join([self._pick(frames.history_headings), *texts])
 
     def _some_day(self) -> date:
@@ -274,14 +277,15 @@ class Papers:
         when = f"{trouble.reported_on.day} {calendar.month_name[trouble.reported_on.month]} {trouble.reported_on.year}"
         return self._pick(self.writer.office.frames.job_notes, job=trouble.job, when=when, unit=trouble.unit.name)
 
-    def _note(self) -> str:
-        pool = self.writer.company.trade.notes if self.rng.random() < 0.7 else self.writer.office.notes
-        contact = self.rng.choice(self.account.contacts[:3]).name
-        return self._pick(pool, contact=contact, town=self.account.town)
+    def _notes(self, count: int) -> list[str]:
+        """So many lines about nothing, each of another phrase."""
+        pool = self.rng.sample([*self.writer.company.trade.notes, *self.writer.office.notes], count)
+        contacts = [contact.name for contact in self.account.contacts[:3]]
+        return [self._pick([note], contact=self.rng.choice(contacts), town=self.account.town) for note in pool]
 
-    def _remarks_block(self) -> str:
+    def _remarks_block(self, notes: Sequence[str]) -> str:
         account = self.account
-        lines = [self._note() for _ in range(self.rng.randint(3, 6))]
+        lines = list(notes)
         if account.deal:
             category = f"{account.deal.supply.category} {account.label}"
             lines.append(self._pick(account.deal.supply.lines, category=category, supplier=account.deal.supplier))
