@@ -32,7 +32,8 @@ _PATTERNS = tuple(
         r"\bno (?:record|mention|trace|information|indication|evidence|details?|data|figure|entry|documentation|reference|note)"
         r"\b",
         r"\b(?:nothing|none)\b(?: \w+){0,6}? (?:says?|states?|mentions?|records?|recorded|gives?|shows?|specif\w+|"
-        r"on (?:record|file)|found|tells?|indicates?)\b",
+        r"on (?:record|file)|found|tells?|indicates?|appears?|laid down|written down|agreed)\b",
+        rf"\bneither (?:[\w'-]+ ){{1,6}}?nor (?:[\w'-]+ ){{1,6}}?{_SAY}\w*",
         r"\b(?:found|find|finds|saw|see|located|turned up|came across) (?:no|nothing)\b",
         r"\b(?:silent|says? nothing|makes? no mention)\b",
         rf"\b{_CANNOT} (?:be )?(?:find|found|determined?|establish|established|locate|located|say|tell|answer|answered)\b",

@@ -138,6 +138,9 @@ def test_the_tables_hold_at_least_150_phrasings_a_third_of_them_blind() -> None:
         "There is no security payment in the contract.",
         "Unknown: nothing in the files mentions one.",
         "The amount was never documented.",
+        "Neither the contract nor the customer record says anything about a deposit.",
+        "Nothing about a deposit appears in the files.",
+        "As to the deposit, nothing was ever laid down.",
     ],
 )
 def test_absence_is_understood_as_people_say_it(answer: str) -> None:
@@ -146,7 +149,14 @@ def test_absence_is_understood_as_people_say_it(answer: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["The deposit is €400.", "No deposit was agreed, though €500 was mentioned.", "", "They paid a deposit.", "Yes."],
+    [
+        "The deposit is €400.",
+        "No deposit was agreed, though €500 was mentioned.",
+        "",
+        "They paid a deposit.",
+        "Yes.",
+        "Neither Tully nor Harrow Lane paid it late.",
+    ],
 )
 def test_absence_needs_a_claim_of_absence_and_no_value(answer: str) -> None:
     assert not states(answer, fact("absent", None, asked_kind="money", about=["deposit"]))
