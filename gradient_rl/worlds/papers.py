@@ -89,6 +89,8 @@ class Papers:
             if term.key in contract.values:
                 value = written(contract.values[term.key], term.kind, self.rng, formal=True)
                 middle.append((term.heading, [self._pick(term.clauses, value=value, **roles)]))
+        for section in self.rng.sample(middle, min(len(middle), 4)):
+            section[1].insert(self.rng.randint(0, 1), self._pick([fillers.pop()], **roles))
         if contract.extra:
             price = written(contract.extra_price, FactKind.MONEY, self.rng, formal=True)
             heading = f"Further {contract.extra.many}"
@@ -99,8 +101,6 @@ class Papers:
         if contract.excepts:
             middle.append((self._pick(office.exclusion.headings), [self._pick(office.exclusion.clauses, **roles)]))
         self.rng.shuffle(middle)
-        for section in self.rng.sample(middle, min(len(middle), 4)):
-            section[1].insert(self.rng.randint(0, 1), self._pick([fillers.pop()], **roles))
         general = [self._pick([filler], **roles) for filler in fillers[: self.rng.randint(4, 8)]]
         half = len(general) // 2
         headings = self.rng.sample(office.frames.general_headings, 2)

@@ -137,13 +137,16 @@ class Writer:
         ident = self.numbering.next("doc")
         return Document(id=ident, kind=kind, title=title, author=author.name, date=day, status=status, body=body)
 
-    def chatter(self, writer: Person, reader: Person, rng: Random) -> str:
-        """A paragraph about nothing: what goes on at the company, or at any office if the writer belongs to another."""
+    def chatter(self, writer: Person, reader: Person, count: int, rng: Random) -> list[str]:
+        """Paragraphs about nothing: what goes on at the company, or at any office if the writer belongs to another."""
         at_home = writer.duty in self.company.staff
-        pool = self.company.trade.chatter if at_home and rng.random() < 0.6 else self.office.chatter
-        others = [p.first for p in self.company.people] if at_home else list(self.office.names.given)
-        colleague = rng.choice([name for name in others if name not in (writer.first, reader.first)])
-        return self.pick(pool, rng, colleague=colleague, town=rng.choice(self.office.names.towns))
+        pool = (*self.company.trade.chatter, *self.office.chatter) if at_home else self.office.chatter
+        others = [person.first for person in self.company.people] if at_home else list(self.office.names.given)
+        others = [name for name in others if name not in (writer.first, reader.first)]
+        towns = self.office.names.towns
+        return [
+            self.pick([phrase], rng, colleague=rng.choice(others), town=rng.choice(towns)) for phrase in rng.sample(pool, count)
+        ]
 
     def _body(self, sender: Person, to: Person, paragraphs: list[str], answers: Email | None, rng: Random, talk: bool) -> str:
         voice = self.office.voices[sender.voice]
@@ -160,7 +163,7 @@ class Writer:
     def _talk(self, voice: Voice, sender: Person, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
         """What stands before and after the matter."""
         before = [self.pick(voice.openers, rng, to=to.first, town=rng.choice(self.office.names.towns))]
-        after = [self.chatter(sender, to, rng) for chance in (1.4, 0.7) if rng.random() < noise * chance]
+        after = self.chatter(sender, to, sum(rng.random() < noise * chance for chance in (1.4, 0.7)), rng)
         if voice.typos and rng.random() < noise + 0.2:
             before, after = [slipped(text, rng) for text in before], [slipped(text, rng) for text in after]
         return before if rng.random() < noise * 0.8 else [], after
