@@ -1,18 +1,31 @@
-"""`gradient-data`: look at a data folder and check whether it is fit to train and measure on."""
+"""`gradient-data`: make a data folder, look at it and check whether it is fit to train and measure on."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradient_rl.cli.terminal import DataOption, DebugOption, JsonOption, data_dir, reported_errors, stdout_console
+from gradient_rl.cli.terminal import (
+    DataOption,
+    DebugOption,
+    JsonOption,
+    SeedOption,
+    data_dir,
+    reported_errors,
+    stdout_console,
+)
 from gradient_rl.errors import DataError, NothingToReadError
 
 if TYPE_CHECKING:
     from gradient_rl.evaluation.validate import ValidationReport
+
+    type Told = Callable[[str, int, int], None]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -20,10 +33,106 @@ FolderArgument = Annotated[
     Path | None, typer.Argument(metavar="DIR", help="Data folder; the packaged workspace if left out.", show_default=False)
 ]
 
+TradeOption = Annotated[str, typer.Option("--trade", metavar="T", help="Name of a trade, or a TOML file that describes one.")]
+
 
 @app.callback()
 def data() -> None:
-    """Look at a data folder and check whether it is fit to train and measure on."""
+    """Make a data folder, look at it and check whether it is fit to train and measure on."""
+
+
+@app.command()
+def generate(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the data folder is to stand.")],
+    trade: TradeOption = "logistics",
+    records: Annotated[int, typer.Option("--records", metavar="N", min=200, help="Records of the workspace.")] = 1000,
+    count: Annotated[int, typer.Option("--tasks", metavar="M", min=0, help="Training tasks, validation included.")] = 200,
+    heldout: Annotated[int, typer.Option("--heldout", metavar="K", min=0, help="Held-out tasks.")] = 200,
+    seed: SeedOption = 0,
+    distractors: Annotated[
+        int, typer.Option("--distractors", metavar="N", min=0, max=10, help="Mails per customer that get a term wrong.")
+    ] = 1,
+    hops: Annotated[
+        float, typer.Option("--hops", metavar="X", min=0, max=1, help="Share of questions that only describe the customer.")
+    ] = 0.25,
+    near_duplicates: Annotated[
+        float, typer.Option("--near-duplicates", metavar="X", min=0, max=1, help="Share of customers with a namesake.")
+    ] = 0.6,
+    superseded: Annotated[
+        float, typer.Option("--superseded", metavar="X", min=0, max=1, help="Share of contracts and rules changed later.")
+    ] = 0.85,
+    paraphrase: Annotated[
+        float, typer.Option("--paraphrase", metavar="X", min=0, max=1, help="Share of questions in other words than records.")
+    ] = 0.4,
+    noise: Annotated[
+        float, typer.Option("--noise", metavar="X", min=0, max=1, help="Share of mails with small talk and slips.")
+    ] = 0.5,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier generation in DIR.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Make a workspace of a trade, with tasks that are true by construction: the same bytes for the same seed.
+
+    DIR is written whole or not at all. Exit code 2: DIR is taken, or so few records do not hold so many tasks;
+    66: no such trade; 74: DIR cannot be written; 130: interrupted, and nothing is left behind.
+    """
+    with reported_errors(debug):
+        from gradient_rl.worlds.difficulty import Difficulty
+        from gradient_rl.worlds.folder import whole_folder
+        from gradient_rl.worlds.generate import Recipe
+        from gradient_rl.worlds.generate import generate as write_world
+        from gradient_rl.worlds.trade import load_trade
+
+        knobs = Difficulty(
+            distractors=distractors,
+            hops=hops,
+            near_duplicates=near_duplicates,
+            superseded=superseded,
+            paraphrase=paraphrase,
+            noise=noise,
+        )
+        chosen = load_trade(trade)
+        recipe = Recipe(trade=chosen.key, records=records, tasks=count, heldout=heldout, seed=seed, difficulty=knobs)
+        with whole_folder(out, overwrite) as folder, _progress() as told:
+            report = write_world(recipe, chosen, folder, told)
+        if as_json:
+            typer.echo(json.dumps({**report.model_dump(mode="json"), "folder": str(out)}, ensure_ascii=False))
+            return
+        from gradient_rl.report.worlds import print_world
+
+        print_world(stdout_console(), report, out)
+
+
+@app.command()
+def card(folder: FolderArgument = None, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Measure a data folder: counts, difficulty, what simple policies earn, and what the held-out tasks can detect."""
+    with reported_errors(debug):
+        from gradient_rl.report.worlds import print_card
+        from gradient_rl.worlds.card import card_of
+
+        with _progress() as told:
+            measured = card_of(data_dir(folder), told)
+        typer.echo(measured.model_dump_json()) if as_json else print_card(stdout_console(), measured)
+
+
+@app.command()
+def knobs(
+    trade: TradeOption = "logistics",
+    records: Annotated[int, typer.Option("--records", metavar="N", min=200, help="Records of each world.")] = 600,
+    count: Annotated[int, typer.Option("--tasks", metavar="M", min=1, help="Tasks of each world.")] = 60,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="S", min=1, help="Worlds at each value of a knob.")] = 2,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Measure what each difficulty knob of `generate` moves, in small worlds with the knob at a low and at a high value."""
+    with reported_errors(debug):
+        from gradient_rl.report.worlds import print_knobs
+        from gradient_rl.worlds.knobs import measure_knobs
+        from gradient_rl.worlds.trade import load_trade
+
+        with _progress() as told:
+            report = measure_knobs(load_trade(trade), records, count, seeds, told)
+        typer.echo(report.model_dump_json()) if as_json else print_knobs(stdout_console(), report)
 
 
 @app.command()
@@ -59,6 +168,20 @@ def tasks(data: DataOption = None, as_json: JsonOption = False, debug: DebugOpti
             return
         for task in found:
             typer.echo(f"{task.id:<12}{task.split:<12}{task.family:<20}{len(task.required_sources)}  {task.question}")
+
+
+@contextmanager
+def _progress() -> Generator[Told]:
+    """A bar on stderr, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of)
 
 
 def _print(report: ValidationReport) -> None:

@@ -39,7 +39,7 @@ MAX_KEYWORD_SHARE = 0.15
 """Share of all tasks whose question alone may find all required records."""
 MAX_KEYWORD_SHARE_SINGLE = 0.25
 """The same among tasks with one required record."""
-_MIN_HITS = 3
+MIN_HITS = 3
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _DAY_NAMED = re.compile(rf"\b(?P<weekday>{'|'.join(_WEEKDAYS)}),? (?=\d|[a-z]+ \d)")
 
@@ -128,7 +128,7 @@ def validate_data(directory: Path, check_keywords: bool = True) -> ValidationRep
         problems = task_problems(task, data.workspace, evidence, replayer)
         findings += [Finding(data.places[task.id], task.id, problem) for problem in problems]
     findings += _split_findings(data)
-    figures = [_keyword_figures(split, data.tasks, index) for split in sorted({_file_split(t) for t in data.tasks})]
+    figures = [keyword_figures(split, data.tasks, index) for split in sorted({_file_split(t) for t in data.tasks})]
     if check_keywords:
         findings += [finding for figure in figures for finding in _keyword_findings(figure, data)]
     counts = {split.value: sum(task.split == split for task in data.tasks) for split in Split}
@@ -394,7 +394,8 @@ def _file_split(task: Task) -> str:
     return Split.HELDOUT.value if task.split is Split.HELDOUT else Split.TRAIN.value
 
 
-def _keyword_figures(split: str, tasks: Sequence[Task], index: SearchIndex) -> KeywordFigures:
+def keyword_figures(split: str, tasks: Sequence[Task], index: SearchIndex) -> KeywordFigures:
+    """How far keywords get in one of the two task files: `heldout`, or `train` with the validation tasks."""
     chosen = [task for task in tasks if _file_split(task) == split]
     single = [task for task in chosen if len(task.required_sources) == 1]
     found = [task.id for task in chosen if question_finds_all(task, index)]
@@ -409,7 +410,7 @@ def _keyword_figures(split: str, tasks: Sequence[Task], index: SearchIndex) -> K
 
 def question_finds_all(task: Task, index: SearchIndex) -> bool:
     """Whether the question as one query fills every slot from its top max(3, slots) hits."""
-    hits = set(index.rank(task.question, EVERYTHING, max(_MIN_HITS, len(task.required_sources))))
+    hits = set(index.rank(task.question, EVERYTHING, max(MIN_HITS, len(task.required_sources))))
     return all(hits & set(slot) for slot in task.required_sources)
 
 
