@@ -36,6 +36,9 @@ _REMEDIES = {
     errno.EBADF: "it was closed, or an earlier write to it failed; start again with --resume",
 }
 
+LOCK_FILE = ".lock"
+"""In a folder that has, or had, one writer at a time."""
+
 
 def raise_damage(fault: DataError) -> NoReturn:
     """Stop at the first damaged line, the default; a list's `append` collects the faults and reads on."""
@@ -57,7 +60,7 @@ def hold_folder(folder: Path) -> Generator[None]:
     pid_file = folder / ".lock.pid"
     with _told(folder, "prepared"):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+        lock = FileLock(folder / LOCK_FILE, timeout=0, thread_local=False)
         try:
             lock.acquire()
         except Timeout:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gradient_rl.cli.remote import BaseUrlOption, KeyOption
 from gradient_rl.cli.terminal import (
     DataOption,
     DebugOption,
@@ -24,6 +25,7 @@ from gradient_rl.errors import DataError, NothingToReadError
 
 if TYPE_CHECKING:
     from gradient_rl.evaluation.validate import ValidationReport
+    from gradient_rl.worlds.paraphrase import ParaphraseReport, Plan, Writer
 
     type Told = Callable[[str, int, int], None]
 
@@ -68,6 +70,11 @@ def generate(
         float, typer.Option("--noise", metavar="X", min=0, max=1, help="Share of mails with small talk and slips.")
     ] = 0.5,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier generation in DIR.")] = False,
+    writer: Annotated[
+        str | None, typer.Option("--writer", metavar="chat:MODEL", help="Then let a model word the mails anew; see paraphrase.")
+    ] = None,
+    base_url: BaseUrlOption = None,
+    api_key_env: KeyOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -81,6 +88,7 @@ def generate(
         from gradient_rl.worlds.folder import whole_folder
         from gradient_rl.worlds.generate import Recipe
         from gradient_rl.worlds.generate import generate as write_world
+        from gradient_rl.worlds.paraphrase import Plan
         from gradient_rl.worlds.trade import load_trade
 
         knobs = Difficulty(
@@ -92,15 +100,66 @@ def generate(
             noise=noise,
         )
         chosen = load_trade(trade)
+        model = _writer(writer, base_url, api_key_env) if writer else None
         recipe = Recipe(trade=chosen.key, records=records, tasks=count, heldout=heldout, seed=seed, difficulty=knobs)
         with whole_folder(out, overwrite) as folder, _progress() as told:
             report = write_world(recipe, chosen, folder, told)
+        reworded = _reword(out, model, Plan()) if model else None
         if as_json:
-            typer.echo(json.dumps({**report.model_dump(mode="json"), "folder": str(out)}, ensure_ascii=False))
+            paraphrased = reworded.model_dump(mode="json") if reworded else None
+            content = {**report.model_dump(mode="json"), "folder": str(out), "paraphrased": paraphrased}
+            typer.echo(json.dumps(content, ensure_ascii=False))
             return
-        from gradient_rl.report.worlds import print_world
+        from gradient_rl.report.worlds import print_paraphrases, print_world
 
+        if reworded:
+            print_paraphrases(stdout_console(), reworded)
         print_world(stdout_console(), report, out)
+
+
+@app.command()
+def paraphrase(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A generated data folder.", show_default=False)],
+    writer: Annotated[str, typer.Option("--writer", metavar="chat:MODEL", help="The model that words texts anew.")],
+    base_url: BaseUrlOption = None,
+    api_key_env: KeyOption = None,
+    share: Annotated[float, typer.Option("--share", metavar="X", min=0, max=1, help="Share of the texts.")] = 1.0,
+    questions: Annotated[bool, typer.Option("--questions", help="Word the questions of the tasks anew as well.")] = False,
+    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", min=1, help="Requests under way at a time.")] = 8,
+    max_requests: Annotated[
+        int | None, typer.Option("--max-requests", metavar="N", min=0, help="Texts to ask for in this run.")
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Let a model word the mails of a data folder anew, and keep what leaves every fact, task and reference valid.
+
+    What the model answers is noted in DIR/paraphrases.jsonl as it comes: the same command after an interruption asks for the
+    rest. Exit code 69: the endpoint failed; 77: the key is missing or refused.
+    """
+    with reported_errors(debug):
+        from gradient_rl.report.worlds import print_paraphrases
+        from gradient_rl.worlds.paraphrase import Plan
+
+        plan = Plan(share=share, questions=questions, concurrency=concurrency, max_requests=max_requests)
+        report = _reword(folder, _writer(writer, base_url, api_key_env), plan)
+        typer.echo(report.model_dump_json()) if as_json else print_paraphrases(stdout_console(), report)
+
+
+def _writer(spec: str, base_url: str | None, api_key_env: str | None) -> Writer:
+    from gradient_rl.cli.remote import environment
+    from gradient_rl.worlds.paraphrase import writer_for
+
+    return writer_for(spec, base_url, api_key_env, environment())
+
+
+def _reword(folder: Path, writer: Writer, plan: Plan) -> ParaphraseReport:
+    import asyncio
+
+    from gradient_rl.worlds.paraphrase import paraphrase as reword
+
+    with _progress() as told:
+        return asyncio.run(reword(folder, writer, plan, told))
 
 
 @app.command()

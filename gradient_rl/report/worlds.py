@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from gradient_rl.worlds.card import Card, Measures, Power
     from gradient_rl.worlds.generate import WorldReport
     from gradient_rl.worlds.knobs import KnobReport, Moved
+    from gradient_rl.worlds.paraphrase import ParaphraseReport
 
 MEASURES: Mapping[str, str] = {
     "keyword_recall": "keyword recall",
-    "worst_rank": "worst rank",
+    "typical_rank": "typical rank",
     "reference_calls": "reference calls",
     "rival_share": "facts with a rival",
+    "words_to_read": "words to read",
 }
 """What the measures of difficulty are called."""
 _SHARES = ("keyword_recall", "rival_share")
@@ -42,6 +44,18 @@ def print_world(console: Console, report: WorldReport, folder: Path) -> None:
     _print_reasons(console, f"{sum(report.repaired.values()) or 'no'} repairs", report.repaired)
     _say(console, _judged(report))
     _say(console, f"Next: gradient-data card {where}, then gradient-train --policy linear --data {where}")
+
+
+def print_paraphrases(console: Console, report: ParaphraseReport) -> None:
+    """Print how many texts a model has worded anew, and why others stay as they were."""
+    _say(console, f"{report.model} worded {report.kept + report.earlier:,} of {report.texts:,} texts anew")
+    _print_reasons(console, f"{sum(report.refused.values()) or 'no'} rewordings refused", report.refused)
+    asked = f"{report.asked:,} answers asked for, {report.reused:,} taken from earlier runs, {report.usage.tokens:,} tokens"
+    _say(console, asked)
+    if report.failed or report.unasked:
+        _say(
+            console, f"{report.failed + report.unasked:,} texts were not answered; the same command asks again", style="yellow"
+        )
 
 
 def print_card(console: Console, card: Card) -> None:
@@ -141,7 +155,8 @@ def _print_reasons(console: Console, total: str, reasons: Mapping[str, int]) -> 
 def _judged(report: WorldReport) -> str:
     total = sum(report.records.values())
     if report.judged_records < total:
-        return f"tasks judged among a sample of {report.judged_records:,} of the {total:,} records"
+        sample = f"second statements of a fact looked for in a sample of {report.judged_records:,}"
+        return f"tasks judged: searches over all {total:,} records, {sample}"
     return "tasks judged among all records"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
 from random import Random
-from statistics import median
+from statistics import geometric_mean
 
 from pydantic import ValidationError
 
@@ -20,6 +20,7 @@ from gradient_rl.environment.workspace import (
     EMAILS_FILE,
     HELDOUT_FILE,
     TRAIN_FILE,
+    Workspace,
     load_tasks,
     workspace_of,
 )
@@ -92,12 +93,14 @@ class Measures(FrozenRecord):
 
     keyword_recall: float
     """Mean share of a task's slots that the top max(3, slots) hits of its question fill."""
-    worst_rank: float
-    """Median over tasks of the rank of the worst-placed required record, with the question as query."""
+    typical_rank: float
+    """Geometric mean of the ranks of the required records, with the question as query."""
     reference_calls: float
     """Mean calls of the reference."""
     rival_share: float
     """Share of facts that have a rival."""
+    words_to_read: float
+    """Mean words of a task's required records together."""
 
 
 class Earned(FrozenRecord):
@@ -197,7 +200,7 @@ def card_of(directory: Path, told: Progress = silent, most: int = MAX_MEASURED) 
         keywords=tuple(
             KeywordShare(split=f.split, tasks=f.tasks, share=f.share, single_share=f.single_share) for f in figures if f.tasks
         ),
-        difficulty=measures_of(tasks, setting.index, len(records.kept)) if tasks else None,
+        difficulty=measures_of(tasks, setting.index, setting.workspace) if tasks else None,
         earned={policy: _earned(tasks, earned) for policy, earned in rewards.items()},
         short_references=tuple(task.id for task in tasks if (rewards[REFERENCE][task.id] or 0.0) < 1.0),
         power=_power(tasks, rewards),
@@ -222,20 +225,22 @@ def read_world(directory: Path) -> WorldReport | None:
         raise DataError(f"{path} does not describe a generated world: {where or 'it is not JSON'}; delete it") from None
 
 
-def measures_of(tasks: Sequence[Task], index: SearchIndex, records: int) -> Measures:
+def measures_of(tasks: Sequence[Task], index: SearchIndex, workspace: Workspace) -> Measures:
     """Measure how hard tasks are.
 
     Args:
         tasks: at least one.
-        records: how many the index holds; a required record without a word of the question counts as the last of them.
+        workspace: what the index holds; a required record without a word of the question counts as the last of its records.
     """
-    ranks = [_slot_ranks(task, index, records) for task in tasks]
+    ranks = [_slot_ranks(task, index, len(workspace.records)) for task in tasks]
+    words = [len(workspace.records[slot[0]].body.split()) for task in tasks for slot in task.required_sources]
     facts = [fact for task in tasks for fact in task.facts]
     return Measures(
         keyword_recall=fsum(map(_recall, ranks)) / len(ranks),
-        worst_rank=median(max(slots) for slots in ranks),
+        typical_rank=geometric_mean(rank for slots in ranks for rank in slots),
         reference_calls=sum(len(task.reference) for task in tasks) / len(tasks),
         rival_share=sum(bool(fact.rivals) for fact in facts) / len(facts),
+        words_to_read=sum(words) / len(tasks),
     )
 
 

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 from gradient_rl.environment.workspace import DOCUMENTS_FILE, EMAILS_FILE, HELDOUT_FILE, TRAIN_FILE
 from gradient_rl.errors import UsageError
-from gradient_rl.worlds.generate import WORLD_FILE
+from gradient_rl.runs import LOCK_FILE
+from gradient_rl.worlds.generate import PARAPHRASES_FILE, WORLD_FILE
 
-PARAPHRASES_FILE = "paraphrases.jsonl"
-GENERATED = frozenset({EMAILS_FILE, DOCUMENTS_FILE, TRAIN_FILE, HELDOUT_FILE, WORLD_FILE, PARAPHRASES_FILE})
+GENERATED = frozenset({EMAILS_FILE, DOCUMENTS_FILE, TRAIN_FILE, HELDOUT_FILE, WORLD_FILE, PARAPHRASES_FILE, LOCK_FILE})
 """Files that a generation writes, and that `overwrite` may replace."""
 
 

@@ -36,6 +36,8 @@ GENERATOR_VERSION = 1
 Progress = Callable[[str, int, int], None]
 """Told of what is under way, how much of it is done, and of how much."""
 WORLD_FILE = "world.json"
+PARAPHRASES_FILE = "paraphrases.jsonl"
+"""What a model has answered that was asked to word texts anew."""
 MIN_RECORDS = 200
 MAX_JUDGED = 4000
 """Records among which second statements of a fact are looked for; of a larger workspace a sample. Searches see all records."""

@@ -27,10 +27,10 @@ from gradient_rl.schema.jsonl import read_records, to_line
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Usage
 from gradient_rl.schema.workspace import Email, FrozenRecord, Record, RecordKind
+from gradient_rl.worlds.generate import PARAPHRASES_FILE
 from gradient_rl.worlds.proof import Proof, Proven
 from gradient_rl.worlds.rewording import Language, Original, cleaned, fault_in_rewording, messages_for
 
-PARAPHRASES_FILE = "paraphrases.jsonl"
 MAX_FAILURES = 10
 """Requests in a row that may fail before the run gives up."""
 _KEY = ("id", "original", "model")

@@ -52,7 +52,7 @@ def test_what_was_generated_is_told_with_reasons_and_the_sample() -> None:
         "      3  a rival stands nowhere else",
         "      1  the question states its answer",
         "no repairs",
-        "tasks judged among a sample of 4,100 of the 50,000 records",
+        "tasks judged: searches over all 50,000 records, second statements of a fact looked for in a sample of 4,100",
         "Next: gradient-data card 'my worlds/moor', then gradient-train --policy linear --data 'my worlds/moor'",
     ]
 
@@ -72,7 +72,7 @@ def test_a_reference_that_earns_less_is_pointed_out(tiny_data: Path) -> None:
 
 def test_every_knob_has_a_row_with_its_verdict() -> None:
     rows = (
-        moved("worst_rank", 30.0, 90.0, (40.0, 80.0), clear=True),
+        moved("typical_rank", 30.0, 90.0, (40.0, 80.0), clear=True),
         moved("keyword_recall", 0.25, 0.26, (-0.03, 0.05), clear=False),
         moved("reference_calls", 5.0, 5.0, None, clear=False),
     )
@@ -80,6 +80,6 @@ def test_every_knob_has_a_row_with_its_verdict() -> None:
     lines = [" ".join(line.split()) for line in shown(on).splitlines()]
 
     assert "software: worlds of 600 records and 60 tasks, 2 seeds at each value" in lines
-    assert "hops 0 0.9 worst rank up 30.0 90.0 +60.000 [+40.000, +80.000] clearly" in lines
+    assert "hops 0 0.9 typical rank up 30.0 90.0 +60.000 [+40.000, +80.000] clearly" in lines
     assert "hops 0 0.9 keyword recall up 25.0% 26.0% +0.010 [-0.030, +0.050] yes" in lines
     assert "hops 0 0.9 reference calls up 5.0 5.0 +0.000 no" in lines

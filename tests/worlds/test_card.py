@@ -10,7 +10,7 @@ from gradient_rl.environment.workspace import Workspace
 from gradient_rl.errors import DataError, NothingToReadError
 from gradient_rl.evaluation.statistics import detectable_difference
 from gradient_rl.schema.workspace import Document
-from gradient_rl.worlds.card import Card, Measures, card_of, cited_by, measures_of
+from gradient_rl.worlds.card import Card, card_of, cited_by, measures_of
 from gradient_rl.worlds.generate import Recipe, generate
 from gradient_rl.worlds.trade import load_trade
 from tests.conftest import write_data
@@ -51,24 +51,27 @@ def test_difficulty_is_measured_from_tasks_and_ranks(tiny: Workspace, tiny_index
         tiny_index.rank(task.question, EVERYTHING, 6).index(wanted) + 1
         for task, wanted in ((NOTICE_TASK, "mail-1"), (DEPOSIT_TASK, "doc-2"))
     ]
-    measures = measures_of([NOTICE_TASK, DEPOSIT_TASK], tiny_index, len(tiny.records))
+    measures = measures_of([NOTICE_TASK, DEPOSIT_TASK], tiny_index, tiny)
 
     assert ranks == [5, 1]
-    assert measures == Measures(keyword_recall=0.5, worst_rank=3, reference_calls=3, rival_share=0.5)
+    words = len(tiny.records["mail-1"].body.split()) + len(tiny.records["doc-2"].body.split())
+    assert measures.model_dump() == pytest.approx(
+        {"keyword_recall": 0.5, "typical_rank": 5**0.5, "reference_calls": 3, "rival_share": 0.5, "words_to_read": words / 2}
+    )
 
 
 def test_a_record_without_a_word_of_the_question_counts_as_the_last(tiny: Workspace, tiny_index: BM25Index) -> None:
     task = NOTICE_TASK.model_copy(update={"question": "Zebra?", "required_sources": (("mail-1",), ("doc-1",))})
 
-    measures = measures_of([task], tiny_index, len(tiny.records))
+    measures = measures_of([task], tiny_index, tiny)
 
-    assert (measures.worst_rank, measures.keyword_recall) == (6, 0.0)
+    assert (measures.typical_rank, measures.keyword_recall) == (6, 0.0)
 
 
 def test_the_best_record_of_a_slot_counts(tiny: Workspace, tiny_index: BM25Index) -> None:
     task = NOTICE_TASK.model_copy(update={"question": "canteen soup", "required_sources": (("doc-4", "mail-2"),)})
 
-    assert measures_of([task], tiny_index, len(tiny.records)).worst_rank == 1
+    assert measures_of([task], tiny_index, tiny).typical_rank == 1
 
 
 def test_the_reference_earns_1_on_the_packaged_tasks(packaged: Card) -> None:

@@ -61,14 +61,8 @@ def test_small_worlds_are_made_and_measured() -> None:
     assert heard == ["paraphrase 1/2", "paraphrase 2/2"]
 
 
-UNMOVED = pytest.mark.xfail(strict=True, reason="small talk lengthens mails, but no required record falls behind because of it")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "statement",
-    [pytest.param(it, marks=[UNMOVED] if it.knob == "noise" else [], id=it.knob) for it in STATEMENTS],
-)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.knob)
 def test_every_knob_moves_its_measure_as_stated(statement: Statement) -> None:
     report = measure_knobs(load_trade("logistics"), 1000, 200, 6, statements=[statement])
 
