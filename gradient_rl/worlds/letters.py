@@ -15,6 +15,8 @@ from gradient_rl.worlds.entities import AS_OF, Account, Amendment, Person, Troub
 from gradient_rl.worlds.writing import Scene, Writer
 
 MONEY, DATE, PERCENT = FactKind.MONEY, FactKind.DATE, FactKind.PERCENT
+_ACKNOWLEDGED = ("order", "exception", "swap", "trouble", "offer", "credit")
+"""Mails to which somebody may answer with a line."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,22 @@ class Letters:
     rng: Random
 
     def all(self) -> Iterator[Scene]:
-        """Every mail of the story."""
+        """Every mail of the story, some with a word of thanks in reply."""
+        for scene in self._told():
+            yield scene
+            if scene.role.partition(":")[0] in _ACKNOWLEDGED and self.rng.random() < self.writer.difficulty.noise:
+                yield from self._acknowledged(scene)
+
+    def _acknowledged(self, scene: Scene) -> Iterator[Scene]:
+        """A short reply by whoever got the mail."""
+        mail, people = scene.record, {p.mailbox: p for p in (*self.account.contacts, *self.writer.company.people)}
+        if isinstance(mail, Email) and mail.sender in people and mail.to[0] in people:
+            sender, to = people[mail.to[0]], people[mail.sender]
+            day = min(AS_OF, mail.date + timedelta(days=self.rng.choice((0, 0, 1))))
+            thanks = self.writer.pick(self.writer.office.frames.thanks, self.rng, short=self.account.short)
+            yield self._mail(f"thanks:{scene.role}", sender, to, day, "", thanks, answers=mail)
+
+    def _told(self) -> Iterator[Scene]:
         for place, change in enumerate(self.account.contract.amendments):
             yield from self._change(place, change)
         for place, trouble in enumerate(self.account.troubles):
@@ -173,8 +190,10 @@ class Letters:
                     reason=credit.reason,
                     approver=credit.approver.name,
                 )
-                to = self.account.contacts[0]
-                yield self._mail("credit:mail", self.account.manager, to, credit.given_on, self._pick(words.subjects), text)
+                about = next((t for t in self.account.troubles if credit.reason in t.incident.credit_reasons), None)
+                to = about.reporter if about else self.account.contacts[0]
+                subject = self._pick(words.subjects)
+                yield self._mail("credit:mail", self.account.manager, to, credit.given_on, subject, text)
 
     def _order(self) -> Iterator[Scene]:
         order, extra = self.account.order, self.account.contract.extra
@@ -199,10 +218,13 @@ class Letters:
         wrong, right = written(added.wrong, MONEY, self.rng), written(added.unit.charge, MONEY, self.rng)
         manager, other = self.account.manager, self._colleague(self.account.manager)
         text = self._pick(words.wrong, unit=added.unit.name, wrong=wrong)
-        yield self._mail("price:wrong", manager, other, added.wrong_on, self._pick(words.subjects), text)
+        told = self._mail("price:wrong", manager, other, added.wrong_on, self._pick(words.subjects), text)
+        yield told
         text = self._pick(words.right, unit=added.unit.name, right=right, order=added.order)
-        writer = self._finance() if self.rng.random() < 0.6 else other
-        yield self._mail("price:right", writer, manager, added.right_on, self._pick(words.subjects), text, cc=(other,))
+        writer = self._finance() if self.rng.random() < 0.5 else other
+        answers = told.record if writer is other and isinstance(told.record, Email) else None
+        subject = self._pick(words.subjects)
+        yield self._mail("price:right", writer, manager, added.right_on, subject, text, cc=(other,), answers=answers)
 
     def _swap(self) -> Iterator[Scene]:
         swap, words = self.account.swap, self.writer.office.swap

@@ -99,6 +99,8 @@ class Frames(_Entry):
     memo_subjects: Annotated[Phrases, phrases(6, "", "policy")]
     supply_titles: Annotated[Phrases, phrases(3, "", "number")]
     letter_subjects: Annotated[Phrases, phrases(5, "", "number")]
+    thanks: Annotated[Phrases, phrases(20, "short")]
+    """Short answers to a mail, without any matter."""
     forwards: Annotated[Phrases, phrases(12, "to")]
     """What is written above a forwarded mail."""
     project_subjects: Annotated[Phrases, phrases(6, "project item")]

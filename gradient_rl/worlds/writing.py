@@ -29,6 +29,11 @@ _CONTRACTED = frozenset(
         "don can won didn isn wasn couldn wouldn doesn hasn haven shouldn aren it that there he she what who i you we they let"
     ).split()
 )
+_VALUE = re.compile(
+    r"[\d€£$%]|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|sixty|"
+    r"seventy|eighty|ninety|hundred|thousand)\b",
+    re.IGNORECASE,
+)
 _LONG_WORD = re.compile(r"\b[a-z]{6,}\b")
 _MULTIPLIERS = (7919, 6997, 5501, 4813, 3607)
 
@@ -188,7 +193,7 @@ def slipped(text: str, rng: Random) -> str:
 def _quotation(original: Email, rng: Random) -> str:
     """A sentence or two of the mail that is answered, without its values."""
     sentences = re.split(r"(?<=[.?!])\s+", " ".join(original.body.split("\n\n")[1:-1]))
-    harmless = [s for s in sentences if not re.search(r"[\d€£$%]", s) and 4 <= len(s.split()) <= 40]
+    harmless = [s for s in sentences if not _VALUE.search(s) and 4 <= len(s.split()) <= 40]
     if not harmless:
         return ""
     start = rng.randrange(len(harmless))
