@@ -93,7 +93,7 @@ class Founder:
         )
         manager = rng.choice(self.company.staff["sales"])
         fitter = rng.choice(self.company.staff["service"])
-        units = self._units(rng)
+        units = self._units(kind, rng)
         contract = self._contract(contacts, manager, units, elder, rng)
         story = _Story(self, contract, contacts, manager, fitter, units, rng)
         deals = [deal for deal in self.company.deals if deal.heldout == heldout]
@@ -127,11 +127,12 @@ class Founder:
         account = replace(account, credits=tuple(story.credits(account.troubles)))
         return replace(account, wrong_remarks=tuple(story.remarks(account)))
 
-    def _units(self, rng: Random) -> tuple[UnitHere, ...]:
+    def _units(self, kind: CustomerKind, rng: Random) -> tuple[UnitHere, ...]:
         """Three to five units, at least three of one sort, each with a name and a place of its own."""
-        sort = rng.choice(self.company.trade.units)
+        fitting = self.company.trade.units_for(kind)
+        sort = rng.choice(fitting)
         units: tuple[UnitHere, ...] = ()
-        for unit in [sort, sort, sort, *rng.choices([sort, *self.company.trade.units], k=rng.randint(0, 2))]:
+        for unit in [sort, sort, sort, *rng.choices([sort, *fitting], k=rng.randint(0, 2))]:
             units = (*units, self.another_unit(units, unit, rng))
         return units
 

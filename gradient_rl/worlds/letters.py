@@ -39,7 +39,7 @@ class Letters:
         mail, people = scene.record, {p.mailbox: p for p in (*self.account.contacts, *self.writer.company.people)}
         if isinstance(mail, Email) and mail.sender in people and mail.to[0] in people:
             sender, to = people[mail.to[0]], people[mail.sender]
-            day = min(AS_OF, mail.date + timedelta(days=self.rng.choice((0, 0, 1))))
+            day = working_day(self.rng, mail.date, min(AS_OF, mail.date + timedelta(days=3)))
             thanks = self.writer.pick(self.writer.office.frames.thanks, self.rng, short=self.account.short)
             yield self._mail(f"thanks:{scene.role}", sender, to, day, "", thanks, answers=mail)
 

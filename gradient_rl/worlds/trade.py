@@ -53,6 +53,8 @@ class CustomerKind(_Entry):
     endings: Annotated[Phrases, phrases(3)]
     called: Annotated[Phrases, phrases(3)]
     """Without the place: `the yoghurt people`, `the creamery`."""
+    units: tuple[str, ...] = ()
+    """Nouns of the units that such a customer may have; all if left out."""
 
 
 class Unit(_Entry):
@@ -275,6 +277,18 @@ class Trade(_Entry):
         if missing or set(self.staff) - set(DUTIES):
             raise ValueError(f"staff needs exactly the duties {list(DUTIES)}")
         return self
+
+    @model_validator(mode="after")
+    def _units_exist(self) -> Self:
+        nouns = [unit.noun for unit in self.units]
+        for kind in self.customers:
+            if unknown := [noun for noun in kind.units if noun not in nouns]:
+                raise ValueError(f"customers: {kind.called[0]} have units {unknown}; there are {nouns}")
+        return self
+
+    def units_for(self, kind: CustomerKind) -> list[Unit]:
+        """The units that a kind of customer may have."""
+        return [unit for unit in self.units if not kind.units or unit.noun in kind.units]
 
 
 DUTIES = ("director", "finance", "legal", "sales", "service", "stores", "quality", "desk")
