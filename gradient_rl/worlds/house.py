@@ -70,12 +70,9 @@ class House:
     def work(self, work: Work) -> Iterator[Scene]:
         """Minutes that plan a project, and a mail for each bill."""
         frames, currency = self.writer.office.frames, FactKind.MONEY
+        phrases = cycle(self.rng.sample(work.project.plans, len(work.project.plans)))
         plans = [
-            (
-                item[:1].upper() + item[1:],
-                [self._pick(work.project.plans, item=item, planned=written(planned, currency, self.rng))],
-            )
-            for item, planned, _ in work.pieces
+            (f"{item[:1].upper()}{item[1:]}", [self._plan(next(phrases), item, planned)]) for item, planned, _ in work.pieces
         ]
         people = [work.leader, *self.rng.sample([p for p in self.company.people if p is not work.leader], 3)]
         title = self._pick(frames.project_titles, project=work.name)
@@ -90,6 +87,9 @@ class House:
             finance = self.rng.choice(self.company.staff["finance"])
             mail = self.writer.mail(work.leader, finance, day, subject, [text], self.rng)
             yield Scene(f"bill:{place}", mail, ((f"{item} paid", day),))
+
+    def _plan(self, phrase: str, item: str, planned: str) -> str:
+        return self._pick([phrase], item=item, planned=written(planned, FactKind.MONEY, self.rng))
 
     def nothing(self) -> Scene:
         """A mail or minutes about nothing that anybody asks for."""

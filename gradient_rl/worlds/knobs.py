@@ -35,7 +35,7 @@ class Statement:
 
 
 STATEMENTS = (
-    Statement("distractors", 0, 6, "typical_rank", up=True),
+    Statement("distractors", 0, 10, "typical_rank", up=True),
     Statement("hops", 0.0, 0.9, "typical_rank", up=True),
     Statement("near_duplicates", 0.0, 1.0, "typical_rank", up=True),
     Statement("superseded", 0.1, 1.0, "rival_share", up=True),
