@@ -10,8 +10,8 @@ from gradient_rl.rollout.runner import with_reward
 from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Reward, RewardPart, Trajectory
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import trajectory
-from tests.worlds import NOTICE_TASK
 
 
 def save(file: Path, *trajectories: Trajectory, damaged: Iterable[str] = ()) -> Path:

@@ -12,8 +12,8 @@ from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Digests, Reward, RewardPart, Step, StopReason, Trajectory
 from gradient_rl.schema.workspace import Document
 from tests.conftest import write_data
+from tests.tiny import NOTICE_TASK, RECORDS
 from tests.trajectories import opening, trajectory
-from tests.worlds import NOTICE_TASK, RECORDS
 
 HITS = '{"hits":[{"id":"mail-1","kind":"email","title":"Birch Bakery amendment","date":"2025-03-03","people":[],"snippet":"notice is 60 days"}]}'
 HOSTILE = (

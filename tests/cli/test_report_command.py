@@ -28,7 +28,7 @@ def test_the_report_of_a_folder_is_written_into_it_and_named(demo: Path) -> None
 
 
 def test_it_goes_where_out_says_and_json_says_where_it_is(demo: Path) -> None:
-    ran = report(demo, "artifacts/demo.jsonl", "--out", "here.html", "--json")
+    ran = report(demo, "--artifacts", "artifacts/demo.jsonl", "--out", "here.html", "--json")
 
     assert json.loads(ran.stdout) == {"schema_version": 1, "file": "here.html", "bytes": (demo / "here.html").stat().st_size}
 

@@ -21,8 +21,8 @@ from gradient_rl.report.divergence import (
 )
 from gradient_rl.schema.trajectory import StopReason
 from tests.saving import reward, save, scored
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching, trajectory
-from tests.worlds import NOTICE_TASK
 
 SEARCH, SECOND = searching("notice", "mail-1"), searching("bakery", "doc-1")
 MAIL, DOC = opening("mail-1"), opening("doc-1")

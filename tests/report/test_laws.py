@@ -11,8 +11,8 @@ from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import with_reward
 from gradient_rl.schema.trajectory import Digests, Reward, Step, StopReason, Trajectory
 from tests.saving import reward, save, scored
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching
-from tests.worlds import NOTICE_TASK
 
 UNKNOWN = Library(Path("nowhere"), {}, {}, {}, "")
 

@@ -6,7 +6,7 @@ from gradient_rl.environment.workspace import load_tasks, load_workspace
 from gradient_rl.report.library import read_library
 from gradient_rl.schema.trajectory import Digests, Trajectory
 from tests.saving import scored
-from tests.worlds import NOTICE_TASK
+from tests.tiny import NOTICE_TASK
 
 
 def played_here(data: Path, **digests: str) -> Trajectory:

@@ -10,8 +10,8 @@ from gradient_rl.report.show import as_object, facts_told, losses, said_before, 
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Step, StopReason, Trajectory
 from tests.saving import scored
+from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching, trajectory
-from tests.worlds import NOTICE_TASK
 
 KNOWN = Background(NOTICE_TASK, {"mail-1": "Birch Bakery amendment"}, ())
 

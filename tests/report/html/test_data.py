@@ -11,7 +11,7 @@ from gradient_rl.report.html.views import TaskView
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import StopReason, Trajectory
 from tests.browser import pages
-from tests.worlds import tiny_workspace
+from tests.tiny import tiny_workspace
 
 
 def material(trajectories: Sequence[Trajectory], tasks: Sequence[Task], **more: object) -> Material:
