@@ -41,9 +41,10 @@ def print_world(console: Console, report: WorldReport, folder: Path) -> None:
     _say(console, f"{sum(report.tasks.values())} tasks: {_listed(report.tasks)}")
     _say(console, f"families: {_listed(report.families)}")
     _print_reasons(console, f"{sum(report.dropped.values())} of {report.drafts} drafts dropped", report.dropped)
-    _print_reasons(console, f"{sum(report.repaired.values()) or 'no'} repairs", report.repaired)
+    _print_reasons(console, f"repairs: {sum(report.repaired.values()) or 'none'}", report.repaired)
     _say(console, _judged(report))
-    _say(console, f"Next: gradient-data card {where}, then gradient-train --policy linear --data {where}")
+    then = f", then gradient-train --policy linear --data {where}" if report.tasks.get("train") else ""
+    _say(console, f"Next: gradient-data card {where}{then}")
 
 
 def print_paraphrases(console: Console, report: ParaphraseReport) -> None:

@@ -36,7 +36,7 @@ from gradient_rl.worlds.trade import Amounts, CustomerKind, Incident, Term, Unit
 
 _LAST_START = date(2024, 10, 31)
 _LEGAL_FORMS = (" Ltd", " Limited", " Co-operative Society", " Holdings Ltd", " Partnership", " Group Ltd", " & Sons Ltd")
-_MONTHS = (12, 18, 24, 24, 36, 36, 36, 48, 60)
+_MONTHS = (18, 24, 24, 30, 36, 36, 36, 48, 60)
 _CREDITS = Amounts(low=Decimal(30), high=Decimal(900), step=Decimal(5))
 _TERMS = (7, 10)
 """How many terms a contract settles, at least and at most."""
@@ -258,17 +258,22 @@ class _Story:
         )
 
     def credits(self, troubles: tuple[Trouble, ...]) -> Iterator[Credit]:
-        """Three credits in three kinds of record, or one by mail, or none."""
+        """Three credits in three kinds of record, or one by mail, or none; each for a trouble of its own."""
         media = ("mail", "minutes", "notes") if self.rng.random() < 0.7 else self.rng.choice((("mail",), ()))
-        reasons = [(reason, trouble.closed_on) for trouble in troubles for reason in trouble.incident.credit_reasons]
-        self.rng.shuffle(reasons)
-        if len(reasons) < len(media):
-            return
         taken: list[str] = []
-        for medium, (reason, after) in zip(media, reasons, strict=False):
+        for medium, (reasons, after) in zip(media, self._reasons(troubles), strict=False):
             amount = drawn(_CREDITS, FactKind.MONEY, self._currency, self.rng, taken)
             taken.append(amount)
-            yield Credit(amount, reason, self._day(after, AS_OF, 1), self._approver(amount_of(amount)), medium)
+            given = self._day(after, AS_OF, 1)
+            yield Credit(amount, self.rng.choice(reasons), given, self._approver(amount_of(amount)), medium)
+
+    def _reasons(self, troubles: tuple[Trouble, ...]) -> list[tuple[tuple[str, ...], date]]:
+        """Reasons for a credit and the day after which it may be given: the troubles on file, then others that are not."""
+        known = [(trouble.incident.credit_reasons, trouble.closed_on) for trouble in troubles]
+        kinds = [trouble.incident for trouble in troubles]
+        others = [incident for incident in self.founder.company.trade.incidents if incident not in kinds]
+        self.rng.shuffle(others)
+        return [*known, *((incident.credit_reasons, self.contract.accepted_on + timedelta(days=15)) for incident in others)]
 
     def order(self) -> Order | None:
         if self.contract.extra is None or self.rng.random() > 0.8:
@@ -303,7 +308,8 @@ class _Story:
         if self.contract.share is None or self.rng.random() > 0.85:
             return None
         done = self._day(self.contract.accepted_on, AS_OF - timedelta(days=40), 15)
-        billed = working_day(self.rng, done + timedelta(days=3), done + timedelta(days=25))
+        done = done.replace(day=min(done.day, 18))
+        billed = working_day(self.rng, done + timedelta(days=2), done.replace(day=28))
         return Damage(
             self.rng.choice(self.units), done, billed, money(self._currency, Decimal(self.rng.randrange(400, 6000, 20)))
         )
@@ -316,7 +322,8 @@ class _Story:
 
     def remarks(self, account: Account) -> Iterator[tuple[Term, str, date]]:
         """Values that somebody mentions in passing and gets wrong."""
-        terms = [term for term in self.founder.company.trade.terms if term.key in self.contract.values]
+        changed = {change.term.key for change in account.contract.amendments}
+        terms = [t for t in self.founder.company.trade.terms if t.key in self.contract.values and t.key not in changed]
         true = {*self.contract.values.values(), *(change.new for change in account.contract.amendments)}
         for _ in range(self.founder.difficulty.distractors):
             term = self.rng.choice(terms)

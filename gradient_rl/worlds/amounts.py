@@ -16,6 +16,7 @@ _UNITS = (
     "eighteen nineteen"
 ).split()
 _TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
+_HOLIDAYS = {(1, 1), (12, 24), (12, 25), (12, 26)}
 _SIGNS = {"EUR": "€", "GBP": "£", "USD": "$"}
 
 
@@ -91,17 +92,21 @@ def month_of(day: date) -> str:
 
 
 def working_day(rng: Random, first: date, last: date) -> date:
-    """A day from Monday to Friday between two days, both included where they are working days."""
+    """A day from Monday to Friday, and not at Christmas, between two days, both included where they are such days."""
     day = first + timedelta(days=rng.randint(0, max(0, (last - first).days)))
-    while day.weekday() > 4:
+    while _is_free(day):
         day += timedelta(days=1)
     return day if day <= last else _last_working_day(last)
 
 
 def _last_working_day(day: date) -> date:
-    while day.weekday() > 4:
+    while _is_free(day):
         day -= timedelta(days=1)
     return day
+
+
+def _is_free(day: date) -> bool:
+    return day.weekday() > 4 or (day.month, day.day) in _HOLIDAYS
 
 
 def after_months(day: date, months: int) -> date:

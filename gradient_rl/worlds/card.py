@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
@@ -35,7 +35,7 @@ from gradient_rl.rollout.runner import Job, Setting, run_many, setting_for
 from gradient_rl.schema.jsonl import parse_line
 from gradient_rl.schema.task import Fact, Split, Task
 from gradient_rl.schema.workspace import Document, Email, FrozenRecord, Record
-from gradient_rl.worlds.generate import WORLD_FILE, WorldReport
+from gradient_rl.worlds.generate import WORLD_FILE, Progress, WorldReport, untold
 from gradient_rl.worlds.sentences import masked_shares
 
 MAX_MEASURED = 10_000
@@ -43,13 +43,6 @@ MAX_MEASURED = 10_000
 TARGETS = (0.02, 0.05, 0.10)
 """Differences in reward for which the card says how many tasks detect them."""
 REFERENCE = "reference"
-
-type Progress = Callable[[str, int, int], None]
-"""Hears of what is under way, how much is done and of how much."""
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Tell nobody."""
 
 
 class RecordFigures(FrozenRecord):
@@ -176,7 +169,7 @@ class _Records:
         )
 
 
-def card_of(directory: Path, told: Progress = silent, most: int = MAX_MEASURED) -> Card:
+def card_of(directory: Path, told: Progress = untold, most: int = MAX_MEASURED) -> Card:
     """Measure a data folder.
 
     Args:

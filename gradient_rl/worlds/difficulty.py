@@ -10,7 +10,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Difficulty(BaseModel):
-    """Six knobs. Each raises the difficulty when it rises; `gradient-data knobs` measures by how much."""
+    """Six knobs. Each makes a measure of difficulty rise with it; `gradient-data knobs` says which, and by how much."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

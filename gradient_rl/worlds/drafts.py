@@ -221,7 +221,7 @@ class AccountDrafts:
             record, mail = self.filed.id("record"), self.filed.id("swap")
             answer = f"{swap.after.name} looks after {swap.matter} at {self.account.name}."
             inputs = (
-                _given(record, swap.before.name, self.account.contract.signed_on),
+                _given(record, swap.before.name, self.account.contract.accepted_on),
                 _given(mail, swap.after.name, swap.since),
             )
             fact = _fact(
@@ -271,7 +271,8 @@ class AccountDrafts:
         for place, trouble in enumerate(self.account.troubles):
             unit = trouble.unit
             shown = unit.use.lower() in self.filed.records["record"].body.lower()
-            if not shown or sum(t.unit is unit for t in self.account.troubles) > 1:
+            damaged = self.account.damage is not None and self.account.damage.unit is unit
+            if not shown or damaged or sum(t.unit is unit for t in self.account.troubles) > 1:
                 continue
             answer = f"It is {unit.name}, number {unit.tag} in the contract; what put it right: {trouble.remedy}."
             facts = (
@@ -513,8 +514,8 @@ def deal_drafts(deal: Deal, filed: Filed, office: Office, rng: Random) -> Iterat
 
 def work_drafts(work: Work, filed: Filed, office: Office, currency: str, rng: Random) -> Iterator[Draft]:
     """Drafts about a project: what three pieces cost together."""
-    for _ in range(2):
-        places = sorted(rng.sample(range(len(work.pieces)), 3))
+    for left_out in rng.sample(range(len(work.pieces)), 2):
+        places = [place for place in range(len(work.pieces)) if place != left_out]
         paid = [work.pieces[place][2] for place in places]
         total = money(currency, sum((amount_of(value) for value in paid), Decimal(0)))
         names = [work.pieces[place][0] for place in places]

@@ -113,7 +113,7 @@ def generate(recipe: Recipe, trade: Trade, folder: Path, progress: Progress | No
     (folder / "tasks").mkdir(parents=True, exist_ok=True)
     shelf = Shelf(folder / EMAILS_FILE, folder / DOCUMENTS_FILE)
     try:
-        build = _Build(recipe, trade, office_of(trade), _Files(shelf), progress or _untold)
+        build = _Build(recipe, trade, office_of(trade), _Files(shelf), progress or untold)
         build.write_records()
         tasks = build.judged_tasks()
     finally:
@@ -267,7 +267,7 @@ class _Build:
         )
 
 
-def _untold(what: str, done: int, of: int) -> None:
+def untold(what: str, done: int, of: int) -> None:
     """Nobody asked how far it is."""
 
 
@@ -278,11 +278,10 @@ def _namesakes(accounts: Iterator[Account]) -> list[Account]:
 
 
 def _with_validation(tasks: Sequence[Task]) -> list[Task]:
-    """One task in ten of each family, and at least one, becomes a validation task; they stand at the end."""
-    by_family = [[task for task in tasks if task.family is family] for family in Family]
-    validation = {task.id for group in by_family for task in group[: max(1, len(group) // 10)]}
-    training = [task for task in tasks if task.id not in validation]
-    return [*training, *(t.model_copy(update={"split": Split.VALIDATION}) for t in tasks if t.id in validation)]
+    """One task in ten becomes a validation task, of another family each time; they stand at the end."""
+    chosen = {task.id for place, task in enumerate(tasks) if place % 10 == place // 10 % 10 and len(tasks) > 1}
+    training = [task for task in tasks if task.id not in chosen]
+    return [*training, *(t.model_copy(update={"split": Split.VALIDATION}) for t in tasks if t.id in chosen)]
 
 
 def _write_tasks(folder: Path, tasks: Sequence[Task]) -> None:
@@ -290,7 +289,8 @@ def _write_tasks(folder: Path, tasks: Sequence[Task]) -> None:
         (TRAIN_FILE, [task for task in tasks if task.split is not Split.HELDOUT]),
         (HELDOUT_FILE, [task for task in tasks if task.split is Split.HELDOUT]),
     ):
-        (folder / name).write_text("".join(to_line(task) for task in chosen), encoding="utf-8", newline="\n")
+        if chosen:
+            (folder / name).write_text("".join(to_line(task) for task in chosen), encoding="utf-8", newline="\n")
 
 
 def _refuse(faults: Sequence[str]) -> None:

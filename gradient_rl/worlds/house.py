@@ -12,7 +12,7 @@ from gradient_rl.schema.workspace import DocumentStatus, RecordKind
 from gradient_rl.worlds.amounts import working_day, written, written_date
 from gradient_rl.worlds.entities import AS_OF, FIRST_DAY, Company, Deal, Memo, PolicyHistory, Version, Work
 from gradient_rl.worlds.papers import minutes
-from gradient_rl.worlds.writing import Scene, Writer
+from gradient_rl.worlds.writing import Scene, Writer, capital
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,16 @@ class House:
         """Minutes that plan a project, and a mail for each bill."""
         frames, currency = self.writer.office.frames, FactKind.MONEY
         phrases = cycle(self.rng.sample(work.project.plans, len(work.project.plans)))
-        plans = [
-            (f"{item[:1].upper()}{item[1:]}", [self._plan(next(phrases), item, planned)]) for item, planned, _ in work.pieces
-        ]
+        plans = [(capital(item), [self._plan(next(phrases), item, planned)]) for item, planned, _ in work.pieces]
         people = [work.leader, *self.rng.sample([p for p in self.company.people if p is not work.leader], 3)]
-        title = self._pick(frames.project_titles, project=work.name)
+        title = capital(self._pick(frames.project_titles, project=work.name))
         body = minutes(self.writer, people, plans, 1, self.rng)
         document = self.writer.document(
             RecordKind.MEETING_NOTES, title, work.leader, work.planned_on, DocumentStatus.FINAL, body
         )
         yield Scene("planning", document, ((f"{work.name} planned", work.planned_on),))
         for place, ((item, _, paid), day) in enumerate(zip(work.pieces, work.paid_on, strict=True)):
-            subject = self._pick(frames.project_subjects, project=work.name, item=item)
+            subject = capital(self._pick(frames.project_subjects, project=work.name, item=item))
             text = self._pick(work.project.mails, item=item, cost=written(paid, currency, self.rng))
             finance = self.rng.choice(self.company.staff["finance"])
             mail = self.writer.mail(work.leader, finance, day, subject, [text], self.rng)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from gradient_rl.schema.workspace import RecordKind
-from gradient_rl.worlds.amounts import amount_of
+from gradient_rl.worlds.amounts import after_months, amount_of
 from gradient_rl.worlds.entities import AS_OF, Account, AddedUnit, Amendment, Company, Credit, Damage, Swap, Trouble
 from gradient_rl.worlds.writing import Scene
 
@@ -24,6 +24,7 @@ def faults_in_account(account: Account) -> list[str]:
     contract = account.contract
     faults = [
         *_order_faults("contract", contract.signed_on, contract.planned_start, contract.accepted_on, AS_OF),
+        *_order_faults("term", AS_OF, after_months(contract.accepted_on, contract.months)),
         *(fault for change in contract.amendments for fault in _amendment_faults(account, change)),
         *(fault for trouble in account.troubles for fault in _trouble_faults(account, trouble)),
         *(fault for credit in account.credits for fault in _credit_faults(account, credit)),
@@ -90,6 +91,9 @@ def _credit_faults(account: Account, credit: Credit) -> Iterator[str]:
     if credit.approver.approves_up_to < amount_of(credit.amount):
         allowed = credit.approver.approves_up_to
         yield f"a credit of {credit.amount} approved by {credit.approver.title}, who may approve {allowed}"
+    for trouble in account.troubles:
+        if len([other for other in account.credits if other.reason in trouble.incident.credit_reasons]) > 1:
+            yield f"two credits are for job {trouble.job}"
     causes = [t.closed_on for t in account.troubles if credit.reason in t.incident.credit_reasons]
     yield from _order_faults("credit", min(causes, default=account.contract.accepted_on), credit.given_on, AS_OF)
 
@@ -113,7 +117,13 @@ def _swap_faults(account: Account, swap: Swap) -> Iterator[str]:
 
 
 def _unit_faults(account: Account) -> Iterator[str]:
-    for what, words in (("tag", [u.tag for u in account.units]), ("name", [u.name for u in account.units])):
+    units = [*account.units, *([account.added.unit] if account.added else [])]
+    for what, words in (
+        ("tag", [unit.tag for unit in units]),
+        ("name", [unit.name for unit in units]),
+        ("description", [unit.described for unit in units]),
+        ("use", [unit.use for unit in units]),
+    ):
         if len(set(words)) < len(words):
             yield f"two units have one {what}: {words}"
     excepted = account.exception

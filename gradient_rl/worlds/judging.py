@@ -65,14 +65,17 @@ class Judge:
         task = _task(draft, task_id, split, calls)
         if not keywords_allowed and question_finds_all(task, self._index):
             return self._drop("the question alone finds everything")
+        repairs: list[str] = []
         for _ in range(4):
             problems = task_problems(task, self.workspace, self._evidence, self._replayer)
             if not problems:
+                self.repaired.update(repairs)
                 return task
-            mended = self._mended(task, problems)
+            mended = _mended(task, problems[0])
             if mended is None:
                 return self._drop(_reason(problems[0]))
-            task = mended
+            repair, task = mended
+            repairs.append(repair)
         return self._drop("four repairs were not enough")
 
     def finds_all(self, task: Task) -> bool:
@@ -82,21 +85,21 @@ class Judge:
     def _drop(self, reason: str) -> None:
         self.dropped[reason] += 1
 
-    def _mended(self, task: Task, problems: Sequence[str]) -> Task | None:
-        """The task without its first problem; None where that cannot be repaired."""
-        problem = problems[0]
-        required = {record_id for slot in task.required_sources for record_id in slot}
-        if (found := _STATED_ELSEWHERE.search(problem)) and found[1] not in required:
-            self.repaired["a record that repeats the fact is neutral"] += 1
-            return task.model_copy(update={"neutral_sources": (*task.neutral_sources, found[1])})
-        if found := _NEEDLESS_CALL.search(problem):
-            place = int(found[1]) - 1
-            self.repaired["a needless call is left out"] += 1
-            return task.model_copy(update={"reference": (*task.reference[:place], *task.reference[place + 1 :])})
-        if "rival" in problem and "stands in no other record" in problem:
-            self.repaired["a rival that stands nowhere is left out"] += 1
-            return task.model_copy(update={"facts": tuple(_without_rival(fact, problem) for fact in task.facts)})
-        return None
+
+def _mended(task: Task, problem: str) -> tuple[str, Task] | None:
+    """What was repaired, and the task without its problem; None where that cannot be repaired."""
+    required = {record_id for slot in task.required_sources for record_id in slot}
+    if (found := _STATED_ELSEWHERE.search(problem)) and found[1] not in required:
+        neutral = (*task.neutral_sources, found[1])
+        return "a record that repeats the fact is neutral", task.model_copy(update={"neutral_sources": neutral})
+    if found := _NEEDLESS_CALL.search(problem):
+        place = int(found[1]) - 1
+        calls = (*task.reference[:place], *task.reference[place + 1 :])
+        return "a needless call is left out", task.model_copy(update={"reference": calls})
+    if "rival" in problem and "stands in no other record" in problem:
+        facts = tuple(_without_rival(fact, problem) for fact in task.facts)
+        return "a rival that stands nowhere is left out", task.model_copy(update={"facts": facts})
+    return None
 
 
 def _without_rival(fact: Fact, problem: str) -> Fact:

@@ -13,9 +13,9 @@ from gradient_rl.environment.search import BM25Index
 from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
 from gradient_rl.evaluation.statistics import mean_interval
 from gradient_rl.schema.workspace import FrozenRecord
-from gradient_rl.worlds.card import Measures, Progress, measures_of, silent
+from gradient_rl.worlds.card import Measures, measures_of
 from gradient_rl.worlds.difficulty import Difficulty
-from gradient_rl.worlds.generate import Recipe, generate
+from gradient_rl.worlds.generate import Progress, Recipe, generate, untold
 from gradient_rl.worlds.trade import Trade
 
 type Measure = Literal["keyword_recall", "typical_rank", "reference_calls", "rival_share", "words_to_read"]
@@ -80,7 +80,7 @@ def measure_knobs(
     records: int,
     tasks: int,
     seeds: int,
-    told: Progress = silent,
+    told: Progress = untold,
     statements: Sequence[Statement] = STATEMENTS,
 ) -> KnobReport:
     """Generate small worlds with each knob at a low and at a high value, the others at their defaults, and measure them.

@@ -255,6 +255,7 @@ class Letters:
             sender = self.account.manager if self.rng.random() < 0.5 else self._colleague()
             reader = self._colleague(sender)
             remark = self._pick(term.remarks, value=written(value, term.kind, self.rng))
+            remark = f"{remark} {self.writer.pick(self.writer.office.frames.hedges, self.rng)}"
             paragraphs = [remark, *self.writer.chatter(sender, reader, self.rng.randint(0, 2), self.rng)]
             self.rng.shuffle(paragraphs)
             subject = self._pick(self.writer.office.frames.remark_subjects, town=self.account.town)

@@ -83,6 +83,8 @@ class Frames(_Entry):
     customer_headings: Annotated[Phrases, phrases(6, "short")]
     """Headings over what minutes say of one customer."""
     action_headings: Annotated[Phrases, phrases(4)]
+    hedges: Annotated[Phrases, phrases(8)]
+    """Sentences after a remark in passing: it is from memory."""
     remark_subjects: Annotated[Phrases, phrases(10, "short town")]
     job_notes: Annotated[Phrases, phrases(12, "unit", "job when")]
     """Lines of a customer record that point to a job."""

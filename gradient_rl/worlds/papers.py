@@ -156,7 +156,8 @@ class Papers:
         for place, (term, value, day) in enumerate(self.account.wrong_remarks):
             if place % 2:
                 remark = self._pick(term.remarks, short=self.account.short, value=written(value, term.kind, self.rng))
-                yield self._round(f"remark:{place}", day, remark)
+                hedge = self._pick(self.writer.office.frames.hedges)
+                yield self._round(f"remark:{place}", day, f"{remark} {hedge}")
 
     def _round(self, role: str, day: date, matter: str) -> Scene:
         people = self._people(self.account.manager)
@@ -226,9 +227,6 @@ class Papers:
     def _people_block(self) -> str:
         frames, account = self.writer.office.frames, self.account
         lines = [self._pick(frames.people_notes, contact=p.name, title=p.title) for p in account.contacts[:3]]
-        if account.swap:
-            names = {"before": account.swap.before.name, "matter": account.swap.matter}
-            lines.append(self._pick(self.writer.office.swap.notes, **names))
         return "\n".join([self._pick(frames.people_headings), *lines])
 
     def _units_block(self) -> str:
@@ -267,6 +265,11 @@ class Papers:
         if self.rng.random() < 0.5:
             lines = [(day, f"{day.day} {calendar.month_abbr[day.month]} {day.year}: {text}") for day, text in lines]
         lines += [(trouble.reported_on, self._job(trouble)) for trouble in account.troubles]
+        if account.swap:
+            names = {"before": account.swap.before.name, "matter": account.swap.matter}
+            day = account.contract.accepted_on
+            note = self._pick(self.writer.office.swap.notes, **names)
+            lines.append((day, f"{day.day} {calendar.month_abbr[day.month]} {day.year}: {note}"))
         texts = [f"{text[:1].upper()}{text[1:]}" for _, text in sorted(lines, key=lambda line: line[0])]
         return "\n".join([self._pick(frames.history_headings), *texts])
 

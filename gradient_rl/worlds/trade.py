@@ -6,17 +6,21 @@ import tomllib
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gradient_rl.errors import DataError, NothingToReadError
+from gradient_rl.rewards.values import key_of
 from gradient_rl.schema.task import FactKind
 from gradient_rl.worlds.matters import Exclusion, Repair, Start
 from gradient_rl.worlds.phrases import Phrases, Words, phrases
 
 TRADES = ("catering", "construction", "insurance", "logistics", "medical_devices", "software")
 """The trades that travel with the package, each a file of this name beside this module."""
+
+
+_KINDS = (FactKind.MONEY, FactKind.DURATION, FactKind.PERCENT, FactKind.NUMBER)
 
 
 class _Entry(BaseModel):
@@ -36,14 +40,31 @@ class Amounts(_Entry):
         ranged = None not in (self.low, self.high, self.step)
         if ranged == bool(self.values) or (self.values and len(self.values) < 5):
             raise ValueError("give either values (at least 5) or low, high and step")
+        if ranged and not ((self.low or 0) < (self.high or 0) and (self.step or 0) > 0):
+            raise ValueError(f"low {self.low}, high {self.high} and step {self.step} give no range")
         return self
+
+    def fit(self, kind: FactKind) -> str | None:
+        """Why these are no values of a kind; None when they are."""
+        if kind not in _KINDS:
+            return f"kind is {kind}; it must be one of {', '.join(_KINDS)}"
+        if not self.values:
+            return None if kind in (FactKind.MONEY, FactKind.NUMBER) else f"values of kind {kind} are listed, not ranged"
+        return next((f"'{value}' is no {kind}" for value in self.values if not _is_value(value, kind)), None)
+
+
+def _is_value(value: str, kind: FactKind) -> bool:
+    try:
+        return bool(key_of(value, kind))
+    except ValueError:
+        return False
 
 
 class CompanyName(_Entry):
     """One of the names that the company of a world may have."""
 
     name: str
-    short: str
+    short: Annotated[str, Field(pattern=r"[A-Za-z].*[A-Za-z]")]
     town: str
 
 
@@ -62,12 +83,12 @@ class Unit(_Entry):
 
     noun: str
     plural: str
-    tag: str
+    tag: Annotated[str, Field(pattern=r"^[A-Z]{1,4}-d{2,5}$")]
     """Letters, a hyphen and one `d` for each digit: `CR-ddd`."""
     names: Annotated[Phrases, phrases(8)]
     uses: Annotated[Phrases, phrases(8)]
     """What it is for, after `the one for ...`: `wedding cakes`."""
-    places: Annotated[Phrases, phrases(5)]
+    places: Annotated[Phrases, phrases(6)]
     """Where it stands at the customer's: `the north yard`."""
     charge: Amounts
     """Monthly charge."""
@@ -99,6 +120,16 @@ class Term(_Entry):
     """Questions that sound as if the contract settled it."""
     skippable: bool = True
     """Whether a contract can do without it."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> Self:
+        return _fitting(self)
+
+
+def _fitting[Valued: (Term, Rule)](entry: Valued) -> Valued:
+    if fault := entry.amounts.fit(entry.kind):
+        raise ValueError(f"{entry.key}: {fault}")
+    return entry
 
 
 class Extra(_Entry):
@@ -139,6 +170,12 @@ class Incident(_Entry):
     credit_reasons: Annotated[Phrases, phrases(3)]
     """Noun phrases: what a credit was given for: `the four warm hours in May`, without a date or an amount."""
 
+    @model_validator(mode="after")
+    def _suspicions_are_wrong(self) -> Self:
+        if both := set(self.suspected) & set(self.causes):
+            raise ValueError(f"'{min(both)}' is suspected and a cause; what is suspected has to be wrong")
+        return self
+
 
 class Offer(_Entry):
     """A job or a thing offered to one customer at a price."""
@@ -165,6 +202,10 @@ class Rule(_Entry):
     """Paragraphs of a memo that changes it between two versions of the policy."""
     answer: Annotated[str, Field(min_length=1)]
     """A plain sentence with {value}."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> Self:
+        return _fitting(self)
 
 
 class Section(_Entry):
@@ -234,9 +275,9 @@ class Item(_Entry):
 class Trade(_Entry):
     """All that the generator knows of a trade."""
 
-    key: str
+    key: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}$")]
     title: str
-    currency: str
+    currency: Literal["EUR", "GBP", "USD"]
     companies: tuple[CompanyName, ...] = Field(min_length=4)
     agreements: Annotated[Phrases, phrases(3)]
     """Titles of contracts: `Haulage and Storage Agreement`."""

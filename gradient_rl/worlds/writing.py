@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
-from math import gcd
 from random import Random
 
 from gradient_rl.schema.workspace import Document, DocumentStatus, Email, Record, RecordKind
@@ -35,31 +34,26 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _LONG_WORD = re.compile(r"\b[a-z]{6,}\b")
-_MULTIPLIERS = (7919, 6997, 5501, 4813, 3607)
 
 
-@dataclass
 class Numbering:
-    """Ids of records in an order that tells nothing: the same for the same count and seed."""
+    """Ids of records in an order that tells nothing: shuffled, the same for the same count and seed."""
 
-    count: int
-    seed: int
-    _used: dict[str, int] = field(default_factory=dict[str, int])
+    def __init__(self, count: int, seed: int) -> None:
+        self._count, self._seed = count, seed
+        self._left: dict[str, list[int]] = {}
 
     def next(self, prefix: str) -> str:
-        """The next id of a kind: `email-00417`."""
-        used = self._used.get(prefix, 0)
-        self._used[prefix] = used + 1
-        number = (used * self._step + self.seed) % self.count + 1
-        return f"{prefix}-{number:0{len(str(self.count))}d}"
+        """The next id of a kind: `email-00417`.
 
-    @property
-    def _step(self) -> int:
-        return next(step for step in _MULTIPLIERS if gcd(step, self.count) == 1 and self._scatters(step))
-
-    def _scatters(self, step: int) -> bool:
-        """Whether the ids of two records in a row stay apart."""
-        return min(step % self.count, -step % self.count) >= min(30, self.count // 32)
+        Raises:
+            IndexError: more ids of a kind were asked for than there are.
+        """
+        if prefix not in self._left:
+            numbers = list(range(1, self._count + 1))
+            Random(f"{prefix}/{self._seed}").shuffle(numbers)
+            self._left[prefix] = numbers
+        return f"{prefix}-{self._left[prefix].pop():0{len(str(self._count))}d}"
 
 
 @dataclass(frozen=True)
@@ -97,13 +91,11 @@ class Writer:
         *,
         cc: Sequence[Person] = (),
         answers: Email | None = None,
-        talk: bool = True,
     ) -> Email:
         """A mail of some paragraphs, as this sender would write it.
 
         Args:
             answers: the mail to which it is the reply.
-            talk: whether small talk may stand in it.
         """
         ident = self.numbering.next("email")
         sent_at = _moment(day, rng)
@@ -117,7 +109,7 @@ class Writer:
             to=(to.mailbox,),
             cc=tuple(dict.fromkeys(other.mailbox for other in cc if other not in (sender, to))),
             subject=f"RE: {answers.subject.removeprefix('RE: ')}" if answers else subject,
-            body=self._body(sender, to, list(paragraphs), answers, rng, talk),
+            body=self._body(sender, to, list(paragraphs), answers, rng),
         )
 
     def forward(self, sender: Person, to: Person, day: date, original: Email, rng: Random) -> Email:
@@ -153,11 +145,10 @@ class Writer:
             self.pick([phrase], rng, colleague=rng.choice(others), town=rng.choice(towns)) for phrase in rng.sample(pool, count)
         ]
 
-    def _body(self, sender: Person, to: Person, paragraphs: list[str], answers: Email | None, rng: Random, talk: bool) -> str:
+    def _body(self, sender: Person, to: Person, paragraphs: list[str], answers: Email | None, rng: Random) -> str:
         voice = self.office.voices[sender.voice]
-        noise = self.difficulty.noise if talk else 0.0
-        before, after = self._talk(voice, sender, to, noise, rng)
-        quoted = [_quotation(answers, rng)] if answers is not None and rng.random() < noise + 0.2 else []
+        before, after = self._talk(voice, sender, to, rng)
+        quoted = [_quotation(answers, rng)] if answers is not None and rng.random() < self.difficulty.noise + 0.2 else []
         greeting = self.pick(voice.greetings, rng, to=to.first)
         closing = self.pick(voice.closings, rng, me=sender.first, full=sender.name, title=sender.title)
         signature = [f"{sender.name}, {sender.title}"] if voice.signed and sender.name not in closing else []
@@ -165,13 +156,19 @@ class Writer:
         text = "\n\n".join([greeting, *parts, closing, *signature])
         return lowered(text) if voice.lower else text
 
-    def _talk(self, voice: Voice, sender: Person, to: Person, noise: float, rng: Random) -> tuple[list[str], list[str]]:
+    def _talk(self, voice: Voice, sender: Person, to: Person, rng: Random) -> tuple[list[str], list[str]]:
         """What stands before and after the matter."""
+        noise = self.difficulty.noise
         before = [self.pick(voice.openers, rng, to=to.first, town=rng.choice(self.office.names.towns))]
         after = self.chatter(sender, to, sum(rng.random() < noise * chance for chance in (1.4, 0.7)), rng)
         if voice.typos and rng.random() < noise + 0.2:
             before, after = [slipped(text, rng) for text in before], [slipped(text, rng) for text in after]
         return before if rng.random() < noise * 0.8 else [], after
+
+
+def capital(text: str) -> str:
+    """A text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
 
 
 def lowered(text: str) -> str:

@@ -98,13 +98,13 @@ def test_a_generated_folder_has_no_findings(worlds: Path) -> None:
     ran = run("data", "validate", worlds / "first", cwd=worlds)
 
     assert ran.returncode == 0, ran.stdout
-    assert ran.stdout.startswith("300 records; tasks: 10 train, 10 validation, 20 heldout; 0 findings")
+    assert ran.stdout.startswith("300 records; tasks: 18 train, 2 validation, 20 heldout; 0 findings")
 
 
 def test_what_was_made_is_told_and_what_to_run_next(worlds: Path) -> None:
     lines = (worlds / "first.txt").read_text().splitlines()
 
-    assert "40 tasks: 10 train, 10 validation, 20 heldout" in lines
+    assert "40 tasks: 18 train, 2 validation, 20 heldout" in lines
     assert "tasks judged among all records" in lines
     assert any("drafts dropped" in line for line in lines)
     assert lines[-1] == "Next: gradient-data card first, then gradient-train --policy linear --data first"

@@ -51,7 +51,7 @@ def test_what_was_generated_is_told_with_reasons_and_the_sample() -> None:
         "4 of 34 drafts dropped:",
         "      3  a rival stands nowhere else",
         "      1  the question states its answer",
-        "no repairs",
+        "repairs: none",
         "tasks judged: searches over all 50,000 records, second statements of a fact looked for in a sample of 4,100",
         "Next: gradient-data card 'my worlds/moor', then gradient-train --policy linear --data 'my worlds/moor'",
     ]

@@ -79,7 +79,7 @@ def test_values_are_drawn_from_low_to_high_in_steps() -> None:
     seen = {drawn(amounts, MONEY, "EUR", Random(seed)) for seed in range(60)}
 
     assert seen == {"EUR 10", "EUR 10.50", "EUR 11"}
-    assert drawn(Amounts(low=Decimal(100), high=Decimal(100), step=Decimal(10)), NUMBER, "EUR", Random(1)) == "100"
+    assert drawn(Amounts(low=Decimal(100), high=Decimal(105), step=Decimal(10)), NUMBER, "EUR", Random(1)) == "100"
 
 
 def test_a_value_that_is_taken_is_not_drawn_while_there_is_another() -> None:
@@ -89,14 +89,18 @@ def test_a_value_that_is_taken_is_not_drawn_while_there_is_another() -> None:
     assert drawn(amounts, NUMBER, "EUR", Random(1), "12345") in "12345"
 
 
+def is_working(day: date) -> bool:
+    return day.weekday() < 5 and (day.month, day.day) not in ((1, 1), (12, 24), (12, 25), (12, 26))
+
+
 @given(DAYS, st.integers(0, 60), st.integers())
 def test_work_is_done_from_monday_to_friday_within_the_days_given(first: date, days: int, seed: int) -> None:
     last = first + timedelta(days=days)
-    assume(any((first + timedelta(days=day)).weekday() < 5 for day in range(days + 1)))
+    assume(any(is_working(first + timedelta(days=day)) for day in range(days + 1)))
 
     day = working_day(Random(seed), first, last)
 
-    assert day.weekday() < 5
+    assert is_working(day)
     assert first <= day <= last
 
 

@@ -200,3 +200,25 @@ def test_whoever_is_asked_about_takes_no_possessive(name: str) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 
     assert re.findall(r"\{[Ww]ho\}\[?['’]s.{0,20}", text) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new", "said"),
+    [
+        (r'^tag = "[^"]*"', 'tag = "CR"', "units.0.tag: String should match pattern"),
+        (r'^currency = "EUR"', 'currency = "DOUBLOON"', "currency: Input should be 'EUR', 'GBP' or 'USD'"),
+        (r'^key = "catering"', 'key = "../x"', "key: String should match pattern"),
+        (r'^kind = "duration"', 'kind = "money"', "is no money"),
+        (r'^kind = "duration"', 'kind = "absent"', "it must be one of money, duration, percent, number"),
+        (r"low = (\d+), high = \d+", r"low = \1, high = 1", "give no range"),
+    ],
+)
+def test_values_that_nothing_can_be_made_of_are_refused(pattern: str, new: str, said: str, tmp_path: Path) -> None:
+    assert said in fault_in(changed(pattern, new), tmp_path)
+
+
+def test_what_is_suspected_may_not_be_the_cause(tmp_path: Path) -> None:
+    cause = trade_of("catering").incidents[0].causes[0]
+    said = fault_in(changed(r"^suspected = \[", f'suspected = ["{cause}", '), tmp_path)
+
+    assert f"'{cause}' is suspected and a cause; what is suspected has to be wrong" in said
