@@ -8,8 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from gradient_rl.report.html.data import Material
+from gradient_rl.report.html.page import document
 from gradient_rl.report.html.palette import DARK, LIGHT
 from tests.browser import pages
 from tests.browser.conftest import Open
@@ -165,12 +167,25 @@ def test_the_keys_step_through_what_is_filtered(visit: Open, six: Path) -> None:
     page = visit(six, "#task=task-01")
     page.locator("[data-kind=failing]").click()
     seen = []
-    for key in ("n", "n", "n", "p"):
+    for key in ("n", "n", "p", "n", "p"):
         page.keyboard.press(key)
         seen.append(opened(page))
 
-    assert seen == ["task-05", "task-06", "task-06", "task-05"]
+    assert seen == ["task-05", "task-06", "task-05", "task-06", "task-05"]
     expect(page.locator("#place")).to_have_text("1 of 2")
+
+
+@pytest.mark.parametrize(
+    ("key", "at", "said"), [("n", "task-06", "task-06 is the last of 6"), ("p", "task-01", "task-01 is the first of 6")]
+)
+def test_a_key_at_the_end_says_that_it_is_the_end(visit: Open, six: Path, key: str, at: str, said: str) -> None:
+    page = visit(six, f"#task={at}")
+    for _ in range(2):
+        page.keyboard.press(key)
+        expect(page.locator("#said[aria-live]")).to_have_text(said)
+
+    assert opened(page) == at
+    expect(page.locator("#place")).to_have_text(said)
 
 
 def test_a_slash_goes_to_the_text_and_keys_are_letters_there(visit: Open, six: Path) -> None:
@@ -193,9 +208,63 @@ def test_a_link_leads_to_one_task_and_two_policies(visit: Open, six: Path) -> No
     expect(page.locator("#detail .bar-top strong")).to_have_text("task-02")
 
 
-@pytest.mark.parametrize("fragment", ["#task=nothing", "#task=task-01&a=nobody", "#%E0%A4%A", "#__proto__=1&task=__proto__"])
-def test_a_link_to_what_is_not_there_opens_the_page_all_the_same(visit: Open, six: Path, fragment: str) -> None:
-    assert opened(visit(six, fragment)) == "task-01"
+@pytest.mark.parametrize(
+    ("fragment", "task", "missed"),
+    [
+        ("#task=zzz", "task-01", "On this page there is no task zzz."),
+        ("#task=task-03&a=nobody", "task-03", "On this page there is no policy nobody."),
+        ("#task=zzz&a=weak&b=none", "task-01", "On this page there is no task zzz and no policy none."),
+        ("#%E0%A4%A", "task-01", ""),
+        ("#__proto__=1&task=__proto__", "task-01", "On this page there is no task __proto__."),
+    ],
+)
+def test_a_link_to_what_is_not_there_opens_the_page_and_says_so(
+    visit: Open, six: Path, fragment: str, task: str, missed: str
+) -> None:
+    page = visit(six, fragment)
+
+    assert opened(page) == task
+    expect(page.locator("#missed")).to_have_text(missed)
+    expect(page.locator("#missed")).to_be_visible(visible=bool(missed))
+    assert not missed or page.locator("#missed").evaluate("e => e.getBoundingClientRect().top < innerHeight")
+    page.evaluate("location.hash = 'task=task-02'")
+    expect(page.locator("#missed")).to_be_hidden()
+    assert opened(page) == "task-02"
+
+
+def test_it_opens_on_the_first_task_whichever_moved_most(visit: Open, tmp_path: Path) -> None:
+    tasks = [pages.task(number) for number in (1, 2, 3)]
+    played = (
+        [pages.right(t, policy="weak") for t in tasks]
+        + [pages.right(t) for t in tasks[:2]]
+        + [pages.wrong(tasks[2], policy="strong")]
+    )
+    page = visit(pages.report(tmp_path, tasks, played))
+
+    assert opened(page) == "task-01"
+    expect(page.locator("#place")).to_have_text("1 of 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [("DOC-4", ["task-01", "task-02", "task-03", "task-04", "task-05", "task-06"]), ("mail-1", ALL), ("mail-9", ["task-06"])],
+)
+def test_the_text_finds_records_that_are_required_or_cited(visit: Open, tmp_path: Path, text: str, rows: list[str]) -> None:
+    tasks, trajectories = pages.six()
+    cited = trajectories[-2].model_copy(update={"sources": ("mail-9", "doc-4")})
+    page = visit(pages.report(tmp_path, tasks, [*trajectories[:-2], cited, trajectories[-1]]))
+    page.get_by_label("Text in id").fill(text)
+
+    assert listed(page) == rows
+
+
+def test_one_policy_is_compared_with_nothing(visit: Open, tmp_path: Path) -> None:
+    tasks = [pages.task(1), pages.task(2)]
+    page = visit(pages.report(tmp_path, tasks, map(pages.right, tasks)))
+
+    expect(page.locator(".pair")).to_be_hidden()
+    assert page.locator("[data-kind]").evaluate_all("all => all.map(e => e.dataset.kind)") == ["all", "failing", "malformed"]
+    expect(page.get_by_text("next task")).to_be_visible()
 
 
 def test_a_row_opens_its_task(visit: Open, six: Path) -> None:
@@ -217,6 +286,42 @@ def test_it_is_dark_where_the_system_is_and_can_be_switched(visit: Open, six: Pa
     assert page.evaluate(ground) == rgb(LIGHT["ground"])
     page.reload()
     assert page.evaluate(ground) == rgb(LIGHT["ground"])
+
+
+CONTRAST = """element => {
+  const parse = colour => { const found = colour.match(/[\\d.]+/g).map(Number); return found.length < 4 ? [...found, 1] : found; };
+  const over = (top, below, by) => below.map((value, place) => top[place] * by + value * (1 - by));
+  const light = colour => colour.slice(0, 3).map(value => value / 255)
+    .map(value => value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4)
+    .reduce((sum, value, place) => sum + value * [.2126, .7152, .0722][place], 0);
+  const chain = [];
+  for (let each = element; each; each = each.parentElement) chain.push(each);
+  let ground = [255, 255, 255];
+  for (const each of chain.reverse()) { const [r, g, b, a] = parse(getComputedStyle(each).backgroundColor); ground = over([r, g, b], ground, a); }
+  const opacity = chain.reduce((all, each) => all * getComputedStyle(each).opacity, 1);
+  const [first, second] = [over(parse(getComputedStyle(element).color), ground, opacity), ground].map(light).sort((a, b) => b - a);
+  return (first + .05) / (second + .05);
+}"""
+
+
+def poor(page: Page, control: Locator) -> list[tuple[str, str, float]]:
+    """What of a control has less than 4.5 : 1 at rest, under the mouse, and in focus."""
+    found: list[tuple[str, str, float]] = []
+    page.mouse.move(0, 0)
+    for state, act in (("rest", lambda: None), ("hover", control.hover), ("both", control.focus)):
+        act()
+        ratios = [(each.inner_text(), each.evaluate(CONTRAST)) for each in (control, *control.locator("span:not(.vh)").all())]
+        found += [(state, text, round(ratio, 2)) for text, ratio in ratios if ratio < 4.5]
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_control_can_be_read_at_rest_under_the_mouse_and_in_focus(visit: Open, six: Path, scheme: str) -> None:
+    page = visit(six, "#task=task-02", color_scheme=scheme)
+    rest = "#theme, #a, #family, nav a, #next, #table th button, #detail .known .chip, #detail .side .chip, summary"
+    controls = page.locator(":is(.kinds button, " + rest + "):visible").all()
+
+    assert [fault for control in controls for fault in poor(page, control)] == []
 
 
 def test_a_hostile_record_answer_and_policy_fire_nothing(visit: Open, tmp_path: Path) -> None:
@@ -259,6 +364,49 @@ def test_a_telephone_shows_it_without_scrolling_sideways(visit: Open, six: Path)
     assert page.evaluate(OVERFLOW) <= 0
 
 
+FOUR = ("weak", "heuristic", "linear@0", "linear@9")
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Path:
+    question = (
+        "Which of the two spare freezers did the baker lend to the customer in March, and on what date was it collected again?"
+    )
+    tasks = [pages.task(number, question=question) for number in range(1, 9)]
+    return pages.report(tmp_path, tasks, [pages.right(t, policy=name) for t in tasks for name in FOUR])
+
+
+def test_a_question_beside_four_policies_is_whole(visit: Open, four: Path) -> None:
+    page = visit(four, width=800)
+    question = page.locator("#table .question").first
+
+    assert question.evaluate("e => e.scrollHeight <= e.clientHeight + 1")
+    assert question.evaluate("e => e.clientWidth") > 180
+    assert page.locator("#list").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    assert page.evaluate(OVERFLOW) <= 0
+
+
+def test_a_telephone_shows_the_whole_names_of_the_pair(visit: Open, four: Path) -> None:
+    page = visit(four, width=360)
+    room = page.locator("#a").evaluate(
+        """e => { const pen = document.createElement("canvas").getContext("2d"), style = getComputedStyle(e);
+        pen.font = `${style.fontSize} ${style.fontFamily}`; return e.clientWidth - parseFloat(style.paddingLeft) - 24 - pen.measureText("linear@0").width; }"""
+    )
+
+    assert room > 0
+
+
+def test_steps_that_are_left_out_are_said_where_they_would_be(visit: Open, tmp_path: Path) -> None:
+    task = pages.task(1)
+    material = Material("Evaluation", [("weak", pages.wrong(task)), ("strong", pages.right(task))], {task.id: task}, None)
+    (tmp_path / "small.html").write_bytes(document(material, 10))
+    page = visit(tmp_path / "small.html")
+
+    expect(page.locator("#detail .side").first).to_contain_text("Its steps are left out, to keep this page small.")
+    expect(page.locator("#detail .side").first).to_contain_text("doc-4")
+    expect(page.locator("#detail .side").first).to_contain_text("30 days")
+
+
 def test_without_javascript_the_result_the_table_and_a_word_about_it_are_there(visit: Open, six: Path) -> None:
     page = visit(six, java_script_enabled=False)
 
@@ -299,10 +447,7 @@ def test_every_control_has_a_name_and_every_heading_its_level(visit: Open, six: 
 
 
 def test_no_task_says_what_to_run(visit: Open, tmp_path: Path) -> None:
-    from gradient_rl.report.html.data import Material, page_of
-    from gradient_rl.report.html.page import render
-
-    (tmp_path / "empty.html").write_text(render(page_of(Material("Trajectories", (), {}, None))), "utf-8")
+    (tmp_path / "empty.html").write_bytes(document(Material("Trajectories", (), {}, None)))
     page = visit(tmp_path / "empty.html")
 
     expect(page.locator("#tasks")).to_contain_text("Run gradient-eval")
@@ -313,9 +458,12 @@ def test_one_task_is_shown_at_once_without_a_table(visit: Open, tmp_path: Path) 
     about = pages.task(1)
     page = visit(pages.report(tmp_path, [about], [pages.wrong(about), pages.right(about)]))
 
+    page.keyboard.press("n")
     assert opened(page) == "task-01"
     expect(page.locator("#list")).to_be_hidden()
     expect(page.locator("#filters")).to_be_hidden()
+    expect(page.get_by_text("next task")).to_be_hidden()
+    expect(page.get_by_text("close a record")).to_be_visible()
 
 
 def test_samples_are_chosen_one_by_one(visit: Open, tmp_path: Path) -> None:

@@ -34,13 +34,16 @@ def main() -> None:
 
 
 def photograph(page: Path, picture: Path) -> None:
-    """The top of a page, down to the task that moved most."""
+    """The top of a page, down to the task that gained most."""
     if CHROMIUM is None:
         sys.exit("chromium is not installed; apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         tab.goto(page.as_uri())
+        tab.get_by_role("columnheader", name="change").get_by_role("button").dblclick()
+        tab.locator("#table tbody a").first.click()
+        tab.evaluate("scrollTo(0, 0)")
         tab.screenshot(path=picture)
         browser.close()
     if picture.stat().st_size > MOST_BYTES:

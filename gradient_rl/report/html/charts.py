@@ -286,7 +286,7 @@ def _groups(steps: Sequence[StepMetrics]) -> Chart | None:
         lines=(),
         blocks=tuple(blocks),
         legend=tuple((name, colour_of(place + 1)) for place, name in enumerate(names)),
-        x_ticks=_step_ticks(last),
+        x_ticks=_step_ticks(last, _band),
         y_ticks=y_ticks,
         summary="Groups by step. In all: " + ", ".join(f"{n} {name}" for n, name in zip(totals, names, strict=True)) + ".",
         header=("step", *names),
@@ -295,19 +295,24 @@ def _groups(steps: Sequence[StepMetrics]) -> Chart | None:
 
 
 def _stack(step: int, counts: Sequence[int], names: Sequence[str], last: int, top: float) -> Iterable[Block]:
-    width = (WIDTH - LEFT - RIGHT) / (last + 1)
-    left = LEFT + (step - 0.5) * (WIDTH - LEFT - RIGHT - width) / max(1, last) + width / 2
+    width = 0.78 * (WIDTH - LEFT - RIGHT) / (last + 1)
+    left = _band(step, last) - width / 2
     base = 0
     for place, (count, name) in enumerate(zip(counts, names, strict=True)):
         if count:
             y = _y(base + count, top)
             height = round(_y(base, top) - y, 1)
-            yield Block(round(left, 1), y, round(width * 0.78, 1), height, colour_of(place + 1), f"step {step}: {count} {name}")
+            yield Block(round(left, 1), y, round(width, 1), height, colour_of(place + 1), f"step {step}: {count} {name}")
         base += count
 
 
 def _x(step: int, last: int) -> float:
     return round(LEFT + step / max(1, last) * (WIDTH - LEFT - RIGHT), 1)
+
+
+def _band(step: int, last: int) -> float:
+    """The middle of a step that is as wide as the others: a bar of the first or the last one stays inside the axes."""
+    return round(LEFT + (step + 0.5) * (WIDTH - LEFT - RIGHT) / (last + 1), 1)
 
 
 def _y(value: float, top: float) -> float:
@@ -322,9 +327,9 @@ def _scale(most: float) -> tuple[float, tuple[tuple[float, str], ...]]:
     return top, tuple((_y(step * k, top), f"{step * k:.6g}") for k in range(count + 1))
 
 
-def _step_ticks(last: int) -> tuple[tuple[float, str], ...]:
+def _step_ticks(last: int, place: Callable[[int, int], float] = _x) -> tuple[tuple[float, str], ...]:
     step = max(1, round(_nice(last / 4 or 1)))
-    return tuple((_x(at, last), str(at)) for at in range(0, last + 1, step))
+    return tuple((place(at, last), str(at)) for at in range(0, last + 1, step))
 
 
 def _nice(value: float) -> float:

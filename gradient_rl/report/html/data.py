@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass
 
 from gradient_rl.environment.workspace import Workspace
 from gradient_rl.evaluation.metrics import REWARD
 from gradient_rl.report.evaluation import headline
 from gradient_rl.report.html.charts import Behaviour, Chart, Whisker, Whiskers, behaviours, charts, whiskers
+from gradient_rl.report.html.room import Pairs, Texts, fitting, is_lost, is_slim
 from gradient_rl.report.html.saved import Played, evaluation_of_saved
 from gradient_rl.report.html.views import MOST_SAMPLES, RecordView, TaskView, attempt_view, record_view, run_view, task_view
-from gradient_rl.report.terminal import safe
 from gradient_rl.schema.evaluation import ComparisonResult, Evaluation, TaskResult
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.training import StepMetrics, Training
 from gradient_rl.schema.trajectory import Trajectory
 
 MOST_BYTES = 10_000_000
-"""Of the tasks' data; beyond it the page keeps the regressions and a sample of the rest."""
-_TIE = 1e-9
-_GOLDEN = 0.6180339887498949
+"""Of the file; above it the page keeps the regressions and a sample of the rest."""
+_MOST_STEPS = 1000
+"""Steps of a training run that the curves show."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +73,21 @@ def page_of(material: Material, most_bytes: int = MOST_BYTES) -> Page:
 
     Args:
         material: the saved records.
-        most_bytes: of the tasks' data, above which tasks are left out.
+        most_bytes: of all that is there for a task: its row, its data and its records; above it tasks are left out.
     """
     played = _last_attempts(material.trajectories)
-    evaluation = material.evaluation or evaluation_of_saved(played, material.tasks)
+    evaluation = _base_first(material.evaluation or evaluation_of_saved(played, material.tasks))
     policies = tuple(evaluation.policies)
     main = _main_comparison(evaluation)
     pair = (main.baseline, main.candidate) if main else _first_two(policies)
     shown = whiskers(c for c in evaluation.comparisons if c.metric == REWARD)
     row = next((row for row in shown.rows if row.comparison == main), None)
     every = _tasks(material, played, evaluation)
-    tasks = fitting(every, [(c.baseline, c.candidate) for c in evaluation.comparisons] or [pair], most_bytes)
+    records = _records(every, material.workspace)
+    pairs = [(c.baseline, c.candidate) for c in evaluation.comparisons] or [pair]
+    tasks = fitting(every, pairs, most_bytes, records)
+    needed = {record_id for task in tasks for record_id in task.ids}
+    steps = _thinned(material.steps)
     return Page(
         title=material.title,
         headline=_headline(evaluation, every),
@@ -96,11 +98,18 @@ def page_of(material: Material, most_bytes: int = MOST_BYTES) -> Page:
         pair=pair,
         evaluation=evaluation,
         whiskers=shown,
-        charts=charts(material.steps),
+        charts=charts(steps),
         behaviours=behaviours(list(evaluation.policies.items()), *pair),
         tasks=tasks,
-        records=_records(tasks, material.workspace),
-        notices=(*material.notices, *_foreign(material), *_left_out(every, tasks), *_samples_left_out(tasks)),
+        records={record_id: record for record_id, record in records.items() if record_id in needed},
+        notices=(
+            *material.notices,
+            *_foreign(material),
+            *_asked_otherwise(material, played),
+            *_left_out(every, tasks, pairs),
+            *_samples_left_out(tasks),
+            *_steps_left_out(material.steps, steps),
+        ),
         training=material.training,
         empty="" if every else "There is no task in these files. Run gradient-eval, and open its eval.html.",
     )
@@ -119,58 +128,49 @@ def data_of(page: Page) -> dict[str, object]:
     }
 
 
-@dataclass
-class Texts:
-    """Observations by number."""
-
-    numbers: dict[str, int] = field(default_factory=dict[str, int])
-
-    @property
-    def all(self) -> list[str]:
-        """The observations in the order of their numbers."""
-        return list(self.numbers)
-
-    def plain(self, value: object) -> object:
-        """A view as plain JSON, its observations as numbers."""
-        if isinstance(value, str):
-            return safe(value)
-        if isinstance(value, int | float | None):
-            return value
-        if isinstance(value, Mapping):
-            return {safe(name): self.plain(each) for name, each in cast("Mapping[str, object]", value).items()}
-        if isinstance(value, tuple):
-            return [self.plain(each) for each in cast("tuple[object, ...]", value)]
-        return {name: self._field(name, each) for name, each in vars(value).items()}
-
-    def _field(self, name: str, value: object) -> object:
-        if name == "text" and isinstance(value, str):
-            return self.numbers.setdefault(safe(value), len(self.numbers))
-        return self.plain(value)
+def _left_out(every: Sequence[TaskView], kept: Sequence[TaskView], pairs: Pairs) -> tuple[str, ...]:
+    slim = sum(map(is_slim, kept))
+    if len(every) == len(kept) and not slim:
+        return ()
+    lost = [sum(is_lost(task, pairs) for task in tasks) for tasks in (every, kept)]
+    all_lost = "every one" if lost[0] == lost[1] else f"{lost[1]:,} of the {lost[0]:,}"
+    sample = ", and an even sample of the rest" if len(kept) > lost[1] else ""
+    steps = f" Of {slim:,} of them the answers and rewards are here, without the steps." if slim else ""
+    return (
+        f"{len(kept):,} of {len(every):,} tasks are on this page, to keep it small: {all_lost} on which a candidate lost "
+        f"against its baseline{sample}.{steps} The verdict and the figures above the tasks are those "
+        "of all.",
+    )
 
 
-def fitting(tasks: Sequence[TaskView], pairs: Sequence[tuple[str, str]], most_bytes: int) -> tuple[TaskView, ...]:
-    """The tasks that fit: all on which a candidate lost against its baseline, then an even sample, in their order."""
-    texts, used = Texts(), 0
-    kept: set[int] = set()
-    lost = [i for i, task in enumerate(tasks) if any((task.difference(*pair) or 0.0) < -_TIE for pair in pairs)]
-    rest = sorted(set(range(len(tasks))) - set(lost), key=lambda i: i * _GOLDEN % 1)
-    for place in (*lost, *rest):
-        before = len(texts.numbers)
-        used += len(json.dumps(texts.plain(tasks[place])))
-        used += sum(len(text) for text in texts.all[before:])
-        if used > most_bytes and len(kept) >= len(lost):
-            break
-        kept.add(place)
-    return tuple(task for i, task in enumerate(tasks) if i in kept)
+def _asked_otherwise(material: Material, played: Iterable[Played]) -> tuple[str, ...]:
+    """A word on the tasks of an evaluation whose episodes are on another question: they are of another world."""
+    if material.evaluation is None:
+        return ()
+    other = _strangers(material.evaluation, played)
+    said = (
+        f"{len(other)} of these tasks were played with another question than eval.json asks, so the right answers there "
+        "are not shown; run gradient-eval again in a folder of its own."
+    )
+    return (said,) if other else ()
 
 
-def _left_out(every: Sequence[TaskView], kept: Sequence[TaskView]) -> tuple[str, ...]:
+def _strangers(evaluation: Evaluation, played: Iterable[Played]) -> set[str]:
+    """Tasks of the evaluation of which an episode was played with another question."""
+    asked = {result.id: result.question for result in evaluation.tasks}
+    return {t.task_id for _, t in played if asked.get(t.task_id, t.question) != t.question}
+
+
+def _thinned(steps: Sequence[StepMetrics]) -> Sequence[StepMetrics]:
+    """The steps themselves, or of very many an even part with the last one."""
+    every = -(-len(steps) // _MOST_STEPS)
+    return steps if every <= 1 else [*steps[:-1:every], steps[-1]]
+
+
+def _steps_left_out(every: Sequence[StepMetrics], kept: Sequence[StepMetrics]) -> tuple[str, ...]:
     if len(every) == len(kept):
         return ()
-    return (
-        f"{len(kept):,} of {len(every):,} tasks are on this page, to keep it small: every one on which a candidate lost "
-        "against its baseline, and an even sample of the rest. The verdict and the figures above the tasks are those of all.",
-    )
+    return (f"The curves show {len(kept):,} of {len(every):,} steps, evenly spread; train.metrics.jsonl holds all.",)
 
 
 def _samples_left_out(tasks: Iterable[TaskView]) -> tuple[str, ...]:
@@ -183,10 +183,12 @@ def _samples_left_out(tasks: Iterable[TaskView]) -> tuple[str, ...]:
 
 def _tasks(material: Material, played: Iterable[Played], evaluation: Evaluation) -> list[TaskView]:
     """In the order of the evaluation, or else of their ids."""
+    played = list(played)
+    strangers = _strangers(material.evaluation, played) if material.evaluation else set[str]()
     by_task: dict[str, dict[str, list[Trajectory]]] = defaultdict(lambda: defaultdict(list))
     for name, trajectory in played:
         by_task[trajectory.task_id][name].append(trajectory)
-    listed = {result.id: result for result in evaluation.tasks}
+    listed = {r.id: r.model_copy(update={"expected": ""}) if r.id in strangers else r for r in evaluation.tasks}
     order = dict.fromkeys([*listed, *sorted(by_task, key=_natural)])
     return [_task(material, by_task.get(task_id, {}), listed.get(task_id), task_id) for task_id in order]
 
@@ -239,6 +241,16 @@ def _foreign(material: Material) -> tuple[str, ...]:
     )
 
 
+def _base_first(evaluation: Evaluation) -> Evaluation:
+    """Every policy behind what it is compared with, so that tables read like the comparisons."""
+    bases: dict[str, list[str]] = defaultdict(list)
+    for each in evaluation.comparisons:
+        bases[each.candidate].append(each.baseline)
+    order = dict.fromkeys(name for policy in evaluation.policies for name in (*bases[policy], policy))
+    policies = {name: evaluation.policies[name] for name in order if name in evaluation.policies}
+    return evaluation.model_copy(update={"policies": policies})
+
+
 def _main_comparison(evaluation: Evaluation) -> ComparisonResult | None:
     """The comparison that the page opens with: of a learned policy with what it was before, or else the first."""
     shown = [c for c in evaluation.comparisons if c.metric == REWARD]
@@ -261,11 +273,11 @@ def _tone(row: Whisker | None) -> str:
 
 
 def _headline(evaluation: Evaluation, tasks: Sequence[TaskView]) -> str:
+    split = evaluation.split.replace("heldout", "held-out")
     if evaluation.tasks:
-        return headline(evaluation)
+        return headline(evaluation.model_copy(update={"split": split}))
     episodes = sum(policy.n_episodes for policy in evaluation.policies.values())
-    splits = f"{evaluation.split} " if evaluation.split else ""
-    return f"{_counted(len(tasks), f'{splits}task')}, {_counted(episodes, 'episode')}"
+    return f"{_counted(len(tasks), f'{split} task'.strip())}, {_counted(episodes, 'episode')}"
 
 
 def _counted(count: int, noun: str) -> str:

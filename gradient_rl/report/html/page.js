@@ -85,8 +85,8 @@ const kinds = {
   improved: task => change(task) > tie,
   malformed: task => runs(task).some(each => each.malformed),
 };
-const haystack = data.tasks.map(task => [task.id, task.question, task.expected,
-  ...Object.values(task.runs).map(each => [each.answer, ...each.episodes.map(e => e.answer)].join(" "))].join("\n").toLowerCase());
+const haystack = data.tasks.map(task => [task.id, task.question, task.expected, ...task.required.flat(), ...Object.values(task.runs)
+  .flatMap(each => [each.answer, ...each.sources, ...each.episodes.flatMap(e => [e.answer, ...e.sources])])].join("\n").toLowerCase());
 const fits = (task, place) => (!state.family || task.family === state.family)
   && (!state.behaviour || runs(task).some(each => each.episodes.some(e => e.behaviours.includes(state.behaviour))))
   && state.text.toLowerCase().split(/\s+/).every(word => haystack[place].includes(word));
@@ -235,9 +235,12 @@ const side = (task, name, episode, count, needed) => {
   box.append(h("div", "parts", ...(episode ? episode.parts.flatMap(part) : []), episode?.error ? h("p", "bad", episode.error) : null));
   box.append(h("div", "answer", h("h4", "", "Answer"), answer === null || answer === undefined
     ? h("p", "bad", `none: ${episode ? words(episode.stop) : "not played"}`) : h("p", "", h("bdi", "", answer))));
-  if (!episode) { box.append(h("p", "small", "Its trajectory is not in these files."), h("p")); return box; }
-  box.append(h("div", "", h("h4", "", "Sources"), episode.sources.length
-    ? h("div", "chips", ...episode.sources.map(id => source(task, episode, id, needed))) : h("p", "small", "none")));
+  const chips = episode ? episode.sources.map(id => source(task, episode, id, needed)) : (run(task, name)?.sources || []).map(id => chip(id));
+  box.append(h("div", "", h("h4", "", "Sources"), chips.length ? h("div", "chips", ...chips) : h("p", "small", "none")));
+  if (!episode) {
+    box.append(h("p", "small", run(task, name)?.samples ? "Its steps are left out, to keep this page small." : "Its trajectory is not in these files."));
+    return box;
+  }
   const tags = episode.behaviours.map(each => h("span", `tag ${each === "malformed" ? "bad" : ""}`, words(each)));
   box.append(h("p", "small", `${episode.steps.length} of at most ${episode.max_calls} calls, ${words(episode.stop)} `, ...tags.flatMap(tag => [tag, " "])));
   return box;
@@ -286,8 +289,10 @@ const render = () => {
   detail.hidden = false;
   placeInList();
 };
+let telling = 0;
 const placeInList = () => {
   if (state.open < 0 || !$("place")) return;
+  clearTimeout(telling);
   const at = shown.indexOf(state.open);
   $("place").textContent = at < 0 ? "not among those filtered" : `${at + 1} of ${shown.length}`;
   $("said").textContent = `${data.tasks[state.open].id}, ${$("place").textContent}`;
@@ -310,26 +315,44 @@ const revealRow = () => {
   const above = row.offsetTop - table.tHead.offsetHeight, below = row.offsetTop + row.offsetHeight - box.clientHeight;
   if (box.scrollTop > above) box.scrollTop = above; else if (box.scrollTop < below) box.scrollTop = below;
 };
+/* What is told twice is said twice only if it was gone in between. */
+const tell = text => {
+  $("place").textContent = text;
+  $("said").textContent = "";
+  clearTimeout(telling);
+  telling = setTimeout(() => { $("said").textContent = text; }, 50);
+};
 const move = by => {
-  if (!shown.length) return;
+  if (!shown.length || data.tasks.length < 2) return;
   const at = shown.indexOf(state.open);
+  if (at >= 0 && !shown[at + by] && shown[at + by] !== 0) return tell(`${data.tasks[state.open].id} is the ${by > 0 ? "last" : "first"} of ${shown.length}`);
   const next = at < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, at + by));
   show(shown[next], true);
   revealRow();
   if (detail.getBoundingClientRect().top > innerHeight * .6 || detail.getBoundingClientRect().top < 0) detail.scrollIntoView({block: "start"});
 };
+const missing = wanted => [...new Set([
+  ...(wanted.has("task") && data.tasks.every(task => task.id !== wanted.get("task")) ? [`no task ${wanted.get("task")}`] : []),
+  ...["a", "b"].filter(key => wanted.has(key) && !names.includes(wanted.get(key))).map(key => `no policy ${wanted.get(key)}`),
+])];
+/* The address: the task that it names, or else the first one. */
 const follow = () => {
-  const wanted = new URLSearchParams(location.hash.slice(1));
+  const wanted = new URLSearchParams(location.hash.slice(1)), missed = missing(wanted);
   const place = data.tasks.findIndex(task => task.id === wanted.get("task"));
-  if (place < 0) return false;
+  $("missed").hidden = !missed.length;
+  $("missed").textContent = missed.length ? `On this page there is ${missed.join(" and ")}.` : "";
   for (const key of ["a", "b"]) if (names.includes(wanted.get(key))) state[key] = wanted.get(key);
   comparePair();
   update();
-  show(place, false);
+  if (place < 0 && state.open >= 0 && ![..."ab"].some(key => wanted.has(key))) {
+    if (missed.length) $("tasks").scrollIntoView({block: "start"});
+    return;
+  }
+  show(place >= 0 ? place : Math.max(0, state.open), false);
   revealRow();
-  detail.scrollIntoView({block: "start"});
-  $("detail-title").focus({preventScroll: true});
-  return true;
+  if (missed.length) $("tasks").scrollIntoView({block: "start"});
+  else if (place >= 0) detail.scrollIntoView({block: "start"});
+  if (place >= 0) $("detail-title").focus({preventScroll: true});
 };
 addEventListener("hashchange", follow);
 rows.forEach((row, place) => row.addEventListener("click", event => {
@@ -363,12 +386,5 @@ addEventListener("keydown", event => {
   else if (event.key === "/") { event.preventDefault(); $("text").focus(); $("text").select(); }
 });
 $("filters").hidden = $("list").hidden = $("count").hidden = data.tasks.length === 1;
-comparePair();
-update();
-if (!follow()) {
-  /* The task that moved most, the earliest of equals: there is most to see. */
-  const size = place => Math.abs(change(data.tasks[place]) ?? 0);
-  show(shown.reduce((best, place) => size(place) > size(best) + tie ? place : best), false);
-  revealRow();
-}
+follow();
 })();

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradient_rl.report.evaluation import provenance
 from gradient_rl.report.html.charts import HEIGHT, WIDTH, bars
-from gradient_rl.report.html.data import Page, data_of
+from gradient_rl.report.html.data import MOST_BYTES, Material, Page, data_of, page_of
 from gradient_rl.report.html.palette import DARK, LIGHT, SERIES, properties
+from gradient_rl.report.html.room import script_json
 from gradient_rl.report.terminal import safe
 from gradient_rl.schema.evaluation import Evaluation
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _HERE = Path(__file__).parent
+_SLACK = 30_000
+"""Bytes that a page may differ from what was estimated for its tasks."""
 _METRICS = (
     "correctness",
     "citation_f1",
@@ -31,6 +34,25 @@ _METRICS = (
     "pass@1",
 )
 """Columns of the table of policies, where they were measured."""
+
+
+def document(material: Material, most_bytes: int = MOST_BYTES) -> bytes:
+    """The file to write, UTF-8, smaller than `most_bytes` wherever it can be: one task is always in it.
+
+    A page that is too large is made again with the room that it leaves its tasks.
+    """
+    page = page_of(material, most_bytes)
+    file = _encoded(page)
+    room = most_bytes - (len(_encoded(replace(page, tasks=(), records={}))) if len(file) >= most_bytes else 0)
+    while len(file) >= most_bytes and len(page.tasks) > 1:
+        room = max(0, room - _SLACK)
+        page = page_of(material, room)
+        file = _encoded(page)
+    return file
+
+
+def _encoded(page: Page) -> bytes:
+    return render(page).encode("utf-8", "backslashreplace")
 
 
 def render(page: Page) -> str:
@@ -73,15 +95,6 @@ def _how(evaluation: Evaluation) -> dict[str, str]:
     """How it was run, as far as that is known; a demonstration is no run."""
     known = {name: value for name, value in provenance(evaluation).items() if value not in ("", "-")}
     return {name: value for name, value in known.items() if evaluation.run_id or name != "run"}
-
-
-def script_json(value: object) -> str:
-    """JSON that may stand inside a script element: no `<`, `>`, `&`, and no line separator of JavaScript's alone."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_ESCAPES)
-
-
-_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def _environment() -> Environment:

@@ -80,6 +80,8 @@ class RunView:
     """The first samples."""
     samples: int = 0
     """Episodes that were played, those that are not here among them."""
+    sources: tuple[str, ...] = ()
+    """Cited with that answer, where no episode is here."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def attempt_view(attempt: Attempt) -> RunView:
         malformed=attempt.stop_reason == StopReason.MALFORMED,
         answer=attempt.answer if attempt.answer is not None else None,
         episodes=(),
+        sources=attempt.sources,
     )
 
 

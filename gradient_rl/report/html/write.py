@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +26,8 @@ from gradient_rl.report.artifacts import (
     read_training,
     trajectory_files,
 )
-from gradient_rl.report.html.data import Material, page_of
-from gradient_rl.report.html.page import render
+from gradient_rl.report.html.data import Material
+from gradient_rl.report.html.page import document
 from gradient_rl.report.html.saved import Played
 from gradient_rl.runs import write_whole
 from gradient_rl.schema.task import Task
@@ -91,7 +92,7 @@ def write_report(source: Path, out: Path, data: Path) -> Path:
 
 
 def _write(material: Material, out: Path) -> Path:
-    write_whole(out, render(page_of(material)).encode("utf-8", "backslashreplace"))
+    write_whole(out, document(material))
     return out
 
 
@@ -136,7 +137,8 @@ def _of_evaluation(folder: Path, data: Path) -> Material:
     names = set(evaluation.policies)
     with suppress(NothingToReadError):
         files = [file for file in trajectory_files(folder) if file.name.startswith("eval.")]
-        material = _material("Evaluation", files, data, lambda rows: [row for row in rows if row.policy in names])
+        asked = {result.id: result.question for result in evaluation.tasks}
+        material = _material("Evaluation", files, data, lambda rows: [row for row in rows if row.policy in names], asked)
         training, (steps, _) = read_training(folder), read_metrics(folder)
         if training is None or not any(name.startswith(f"{training.policy}@") for name in names):
             return replace(material, evaluation=evaluation)
@@ -145,16 +147,21 @@ def _of_evaluation(folder: Path, data: Path) -> Material:
     return Material("Evaluation", (), {}, None, evaluation, notices=(notice,))
 
 
-def _material(title: str, files: Sequence[Path], data: Path, choose: Choose = lambda rows: rows) -> Material:
-    """The chosen trajectories of these files, with the tasks and records of the data folder that they were played on."""
+def _material(
+    title: str, files: Sequence[Path], data: Path, choose: Choose = lambda rows: rows, asked: Mapping[str, str] | None = None
+) -> Material:
+    """The chosen trajectories of these files, with the tasks and records of the data folder that they were played on.
+
+    Args:
+        asked: the questions of the evaluation that these belong to, by task.
+    """
     readings, faults = _readings(files)
     rows = choose([row for reading in readings for row in reading.rows])
     played = [(name, _without_conversation(load(row))) for name, row in zip(_names(rows), rows, strict=True)]
     workspace, task_files = _data(data)
-    known = {trajectory.digests.tasks for _, trajectory in played}
-    tasks = {task.id: task for file in task_files if file.digest in known for task in file.tasks}
+    tasks = _known(task_files, played, asked or {})
     damaged = [damage for reading in readings for damage in reading.damaged]
-    notices = [*map(str, faults), *_named(damaged), *_unknown(played, tasks)]
+    notices = [*map(str, faults), *_named(damaged), *_unknown(played, tasks, asked is not None)]
     return Material(title, played, tasks, _same(workspace, played), notices=notices)
 
 
@@ -218,13 +225,31 @@ def _same(workspace: Workspace | None, played: Iterable[Played]) -> Workspace | 
     return workspace if workspace and digests <= {workspace.digest} else None
 
 
-def _unknown(played: Sequence[Played], tasks: dict[str, Task]) -> list[str]:
+def _known(files: Iterable[TaskFile], played: Iterable[Played], asked: Mapping[str, str]) -> dict[str, Task]:
+    """The tasks of these files, by id, that every episode under their id was played on: the same file, the same question."""
+    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for _, trajectory in played:
+        found[trajectory.task_id].add((trajectory.digests.tasks, trajectory.question))
+    every = [(file.digest, task) for file in files for task in file.tasks]
+    return {
+        task.id: task
+        for digest, task in every
+        if found[task.id] == {(digest, task.question)} and asked.get(task.id, task.question) == task.question
+    }
+
+
+def _unknown(played: Sequence[Played], tasks: Mapping[str, Task], is_evaluated: bool) -> list[str]:
     unknown = {trajectory.task_id for _, trajectory in played} - set(tasks)
     if not unknown:
         return []
+    missing = (
+        "their required evidence is not here; a right answer that is shown is that of eval.json"
+        if is_evaluated
+        else "their required evidence and right answers are not here"
+    )
     return [
-        f"The data folder holds other tasks than {len(unknown)} of these were played on, so their required evidence and right "
-        "answers are not here; make the report with --data and the folder they came from."
+        f"The data folder holds other tasks than {len(unknown)} of these were played on, so {missing}. "
+        "Make the report with --data and the folder they came from."
     ]
 
 

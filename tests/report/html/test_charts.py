@@ -70,6 +70,15 @@ def test_groups_are_stacked_by_what_became_of_them() -> None:
     assert groups.rows == (("1", "3", "1"), ("2", "4", "0"))
 
 
+def test_a_bar_of_groups_stands_over_its_step() -> None:
+    steps = [StepMetrics(run_id="r", step=step, groups=4, used=4) for step in (0, 1, 2, 3, 4)]
+    groups = chart("Groups", steps)
+
+    assert [label for _, label in groups.x_ticks] == ["0", "1", "2", "3", "4"]
+    assert [block.x + block.width / 2 for block in groups.blocks] == pytest.approx([x for x, _ in groups.x_ticks], abs=0.1)
+    assert all(block.x >= LEFT and block.x + block.width <= WIDTH - RIGHT for block in groups.blocks)
+
+
 def test_tools_are_shown_by_name_where_they_were_recorded() -> None:
     steps = [StepMetrics(run_id="r", step=n, train=played(0.1, tools={"search": n + 1.0, "open_email": 2.0})) for n in (1, 2)]
 

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from gradient_rl.report.html.data import Material, data_of, fitting, page_of
+from gradient_rl.report.html.data import Material, data_of, page_of
+from gradient_rl.report.html.room import fitting, is_lost, is_slim
 from gradient_rl.report.html.saved import Played
 from gradient_rl.report.html.views import TaskView
 from gradient_rl.schema.task import Task
+from gradient_rl.schema.training import StepMetrics
 from gradient_rl.schema.trajectory import StopReason, Trajectory
 from tests.browser import pages
 from tests.tiny import tiny_workspace
@@ -166,14 +168,17 @@ def views(count: int) -> tuple[TaskView, ...]:
     return page_of(material(made, tasks)).tasks
 
 
+PAIRS = [("weak", "strong")]
+
+
 def test_what_fits_is_left_whole() -> None:
     tasks = views(20)
 
-    assert fitting(tasks, [("weak", "strong")], 10_000_000) == tasks
+    assert fitting(tasks, PAIRS, 10_000_000) == tasks
 
 
 def test_a_page_that_grows_too_large_keeps_the_regressions_and_an_even_sample() -> None:
-    kept = [int(task.id[5:]) for task in fitting(views(100), [("weak", "strong")], 30_000)]
+    kept = [int(task.id[5:]) for task in fitting(views(100), PAIRS, 70_000)]
 
     assert set(range(10, 101, 10)) <= set(kept)
     assert 12 < len(kept) < 60
@@ -182,13 +187,53 @@ def test_a_page_that_grows_too_large_keeps_the_regressions_and_an_even_sample() 
     assert abs(sum(number <= 50 for number in others) - len(others) / 2) <= 2
 
 
-def test_all_regressions_are_kept_even_where_they_are_too_many() -> None:
-    assert [int(task.id[5:]) for task in fitting(views(30), [("weak", "strong")], 10)] == [10, 20, 30]
+def test_regressions_that_are_too_many_are_kept_without_their_steps_beside_a_sample() -> None:
+    every = views(300)
+    kept = fitting(every, PAIRS, 70_000)
+    lost = [task for task in kept if is_lost(task, PAIRS)]
+
+    assert [int(task.id[5:]) for task in lost] == list(range(10, 301, 10))
+    assert 0 < sum(map(is_slim, lost)) < 30
+    assert 0 < len(kept) - len(lost) < 20
+    assert lost[0].runs["strong"].answer == "30 days"
+
+
+def test_one_task_is_kept_whatever_its_size() -> None:
+    assert [(task.id, is_slim(task)) for task in fitting(views(2), PAIRS, 10)] == [("task-01", True)]
+
+
+def test_steps_that_are_left_out_are_said() -> None:
+    tasks = [pages.task(number) for number in range(1, 31)]
+    lost = [e for t in tasks for e in (pages.right(t, policy="weak"), pages.wrong(t, policy="strong"))]
+    page = page_of(material(lost, tasks), most_bytes=70_000)
+
+    assert len(page.tasks) == 30
+    assert f"Of {sum(map(is_slim, page.tasks))} of them the answers and rewards are here, without the steps." in page.notices[0]
+
+
+def test_a_very_long_run_has_its_curves_thinned_and_says_so() -> None:
+    steps = [StepMetrics(run_id="r", step=n, spread=0.1) for n in range(2500)]
+    page = page_of(Material("Training", (), {}, None, steps=steps))
+
+    assert len(page.charts[0].lines[0].points) == 834
+    assert page.charts[0].rows[-1] == ("2499", "0.100")
+    assert "The curves show 834 of 2,500 steps" in page.notices[0]
+
+
+def test_tables_have_a_base_before_what_was_trained_from_it() -> None:
+    tasks = [pages.task(number) for number in range(1, 9)]
+    played = [(name, pages.wrong(task)) for task in tasks for name in ("weak", "heuristic", "linear@9", "linear@0")]
+
+    assert page_of(Material("Evaluation", played, {}, None)).policies == ("weak", "heuristic", "linear@0", "linear@9")
+
+
+def test_a_split_is_named_in_words() -> None:
+    assert page_of(six()).headline == "6 held-out tasks, 12 episodes"
 
 
 def test_what_is_left_out_is_said_and_the_verdict_is_that_of_all() -> None:
     tasks = [pages.task(number) for number in range(1, 101)]
-    page = page_of(material([e for t in tasks for e in (pages.wrong(t), pages.right(t))], tasks), most_bytes=30_000)
+    page = page_of(material([e for t in tasks for e in (pages.wrong(t), pages.right(t))], tasks), most_bytes=70_000)
 
     assert f"{len(page.tasks)} of 100 tasks are on this page" in page.notices[0]
     assert page.whiskers.rows[0].comparison.n_tasks == 100

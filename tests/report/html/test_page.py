@@ -5,9 +5,12 @@ import hashlib
 import json
 import re
 
+import pytest
+
 from gradient_rl.report.html.data import Material, Page, page_of
-from gradient_rl.report.html.page import render, script_json
+from gradient_rl.report.html.page import document, render, script_json
 from tests.browser import pages
+from tests.tiny import tiny_workspace
 
 
 def page_with(question: str = "How much notice?", policy: str = "strong") -> Page:
@@ -70,6 +73,26 @@ def test_the_script_never_writes_html() -> None:
     html = render(page_with())
 
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|Function\(|DOMParser", html)
+
+
+@pytest.mark.parametrize("lost", [0.1, 0.5])
+def test_a_file_is_smaller_than_its_limit_and_fills_it(lost: float) -> None:
+    tasks = [pages.task(number, question=f"{number} < & > ü? " * 9) for number in range(1, 401)]
+    ordered = (
+        (t, (pages.right, pages.wrong) if number < lost * len(tasks) else (pages.wrong, pages.right))
+        for number, t in enumerate(tasks)
+    )
+    played = [
+        (name, make(t, policy=name)) for t, makes in ordered for name, make in zip(("weak", "strong"), makes, strict=True)
+    ]
+    material = Material("Evaluation", played, {t.id: t for t in tasks}, tiny_workspace())
+    file = document(material, 600_000)
+    kept = data_in(file.decode())["tasks"]
+
+    assert 500_000 < len(file) < 600_000 < len(document(material))
+    assert 400 * lost < len(kept) < 400
+    assert {t.id for t in tasks[: int(400 * lost)]} <= {task["id"] for task in kept}
+    assert "to keep it small: every one on which a candidate lost" in file.decode()
 
 
 def test_an_observation_that_is_made_twice_is_there_once() -> None:

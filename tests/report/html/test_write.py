@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gradient_rl.cli.evaluate import app
 from gradient_rl.environment.workspace import HELDOUT_FILE, load_tasks, load_workspace
 from gradient_rl.errors import DataError, NothingToReadError
 from gradient_rl.evaluation.demo import play_demo, save_demo
@@ -15,7 +17,9 @@ from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.training import StepMetrics
 from gradient_rl.schema.trajectory import Digests, Trajectory
 from tests.browser import pages
+from tests.conftest import write_data
 from tests.report.html.test_charts import STEPS
+from tests.tiny import RECORDS
 
 
 def data_in(file: Path) -> dict:
@@ -42,6 +46,11 @@ def trained(folder: Path, data: Path, steps: list[StepMetrics]) -> None:
         pages.right(task, policy="linear", checkpoint="2", split="validation", step=2),
     ]
     save(folder / "train.trajectories.jsonl", data, *played)
+
+
+def evaluate(folder: Path, data: Path) -> None:
+    outcome = CliRunner().invoke(app, ["--data", str(data), "--artifacts", str(folder)])
+    assert outcome.exit_code == 0, outcome.output
 
 
 def test_the_demonstration_opens_with_what_made_the_difference(tmp_path: Path, tiny_data: Path) -> None:
@@ -119,6 +128,45 @@ def test_tasks_that_the_data_folder_does_not_hold_are_said(tmp_path: Path, tiny_
 
     assert "holds other tasks than 1 of these were played on" in written.read_text("utf-8")
     assert data_in(written)["tasks"][0]["required"] == []
+
+
+def test_a_task_of_another_world_under_the_same_id_has_no_right_answer_and_is_said(tmp_path: Path) -> None:
+    known, other = pages.task(1), pages.task(2)
+    data = write_data(tmp_path / "data", RECORDS, [known, other])
+    save(tmp_path / "some.jsonl", data, pages.right(known), pages.right(other, question="Who bakes on the moon?"))
+    written = write_report(tmp_path / "some.jsonl", tmp_path / "report.html", data)
+    shown = {task["id"]: task for task in data_in(written)["tasks"]}
+
+    assert "holds other tasks than 1 of these were played on" in written.read_text("utf-8")
+    assert "right answers are not here" in written.read_text("utf-8")
+    assert shown[other.id]["expected"] == ""
+    assert shown[other.id]["required"] == []
+    assert shown[known.id]["expected"] != ""
+
+
+def test_an_evaluation_of_another_world_shows_the_right_answers_that_it_has_and_says_whose(
+    tmp_path: Path, tiny_data: Path
+) -> None:
+    evaluate(tmp_path, tiny_data)
+    written = write_report(tmp_path, tmp_path / "report.html", write_data(tmp_path / "other", RECORDS, [pages.task(1)]))
+    shown = data_in(written)["tasks"]
+
+    assert all(task["expected"] and not task["required"] for task in shown)
+    assert "required evidence is not here; a right answer that is shown is that of eval.json" in written.read_text("utf-8")
+
+
+def test_an_episode_on_another_question_than_the_evaluation_asks_has_no_right_answer(tmp_path: Path, tiny_data: Path) -> None:
+    evaluate(tmp_path, tiny_data)
+    file = tmp_path / "eval.weak.jsonl"
+    first, *rest = file.read_text("utf-8").splitlines()
+    foreign = json.loads(first) | {"question": "Who bakes on the moon?"}
+    file.write_text("\n".join([json.dumps(foreign), *rest, ""]), "utf-8")
+    written = write_report(tmp_path, tmp_path / "report.html", tiny_data)
+    shown = {task["id"]: task for task in data_in(written)["tasks"]}
+
+    assert shown[foreign["task_id"]]["expected"] == ""
+    assert shown[foreign["task_id"]]["required"] == []
+    assert "1 of these tasks were played with another question than eval.json asks" in written.read_text("utf-8")
 
 
 def test_a_lone_surrogate_in_an_answer_is_written(tmp_path: Path, tiny_data: Path) -> None:
