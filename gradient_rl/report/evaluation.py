@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gradient_rl.report.terminal import safe
 from gradient_rl.schema.evaluation import Attempt, ComparisonResult, Evaluation, Measured, Metric, TaskResult
+from gradient_rl.schema.task import Split
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +69,8 @@ def headline(evaluation: Evaluation) -> str:
     excluded = sum(policy.excluded for policy in evaluation.policies.values())
     how = "saved trajectories scored again" if evaluation.rescored else f"seed {evaluation.seed}"
     missing = f", {excluded} of {played} episodes without a reward" if excluded else f", {played} episodes"
-    return f"{len(evaluation.tasks)} {evaluation.split} tasks, {_samples(evaluation)} each, {how}{missing}"
+    split = "held-out" if evaluation.split == Split.HELDOUT else evaluation.split
+    return f"{len(evaluation.tasks)} {split} tasks, {_samples(evaluation)} each, {how}{missing}"
 
 
 def markdown(evaluation: Evaluation) -> str:

@@ -385,7 +385,7 @@ def test_a_damaged_line_is_named_and_left_out_of_the_scoring(tmp_path: Path, dat
     assert ran.returncode == 65
     assert "warning: artifacts/eval.right.jsonl line 13 is damaged" in ran.stderr
     assert ran.stderr.endswith("error: lines that could not be scored and were left out, named above: 1\n")
-    assert "12 heldout tasks" in ran.stdout
+    assert "12 held-out tasks" in ran.stdout
 
 
 # The terminal

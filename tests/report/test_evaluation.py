@@ -195,7 +195,7 @@ def test_other_peoples_text_brings_no_markup_and_no_control_codes() -> None:
 
 
 def test_the_headline_counts_what_has_no_reward() -> None:
-    assert headline(evaluation()) == "2 heldout tasks, 1 sample each, seed 7, 4 episodes"
+    assert headline(evaluation()) == "2 held-out tasks, 1 sample each, seed 7, 4 episodes"
     assert headline(evaluation(policies={"old": policy(excluded=1)})).endswith("1 of 2 episodes without a reward")
     assert "saved trajectories scored again" in headline(evaluation(rescored=True, seed=None))
 
@@ -203,7 +203,7 @@ def test_the_headline_counts_what_has_no_reward() -> None:
 def test_the_terminal_shows_metrics_families_and_the_verdict() -> None:
     shown = printed(evaluation()).splitlines()
 
-    assert shown[0] == "2 heldout tasks, 1 sample each, seed 7, 4 episodes"
+    assert shown[0] == "2 held-out tasks, 1 sample each, seed 7, 4 episodes"
     assert any(line.split() == ["reward", "0.250", "[0.125,", "0.375]", "0.250", "[0.125,", "0.375]"] for line in shown)
     assert any(line.split() == ["two", "hops", "0.250", "(2", "tasks)", "0.250", "(2", "tasks)"] for line in shown)
     assert "new is better than old." in shown

@@ -273,9 +273,9 @@ def _tone(row: Whisker | None) -> str:
 
 
 def _headline(evaluation: Evaluation, tasks: Sequence[TaskView]) -> str:
-    split = evaluation.split.replace("heldout", "held-out")
     if evaluation.tasks:
-        return headline(evaluation.model_copy(update={"split": split}))
+        return headline(evaluation)
+    split = evaluation.split.replace("heldout", "held-out")
     episodes = sum(policy.n_episodes for policy in evaluation.policies.values())
     return f"{_counted(len(tasks), f'{split} task'.strip())}, {_counted(episodes, 'episode')}"
 
