@@ -11,7 +11,7 @@ from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Reward, RewardPart, Trajectory
 from tests.tiny import NOTICE_TASK
-from tests.trajectories import trajectory
+from tests.trajectories import trajectory, with_conversation
 
 
 def save(file: Path, *trajectories: Trajectory, damaged: Iterable[str] = ()) -> Path:
@@ -31,4 +31,5 @@ def reward(correctness: float = 1.0, citations: float = 1.0, efficiency: float =
 def scored(task: Task = NOTICE_TASK, **fields: object) -> Trajectory:
     """A trajectory on a task with the reward and the behaviours that it really earns."""
     given = {"task_id": task.id, "family": task.family.value, "question": task.question, "split": task.split.value}
-    return with_reward(trajectory(**given | fields), task, RewardProfile())
+    made = trajectory(**given | fields)
+    return with_reward(made if "messages" in fields else with_conversation(made), task, RewardProfile())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 
 from gradient_rl.schema.trajectory import Digests, Step, StopReason, Trajectory
 
@@ -45,3 +46,14 @@ def trajectory(
         "max_calls": 15,
     }
     return Trajectory.model_validate({**fields, **more})
+
+
+def with_conversation(made: Trajectory) -> Trajectory:
+    """The trajectory with the conversation that its question and steps come from, a call a reply."""
+    messages: list[Mapping[str, object]] = [{"role": "user", "content": f"Today is 2025-06-30.\n\n{made.question}"}]
+    for number, step in enumerate(made.steps):
+        function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": step.observation})
+    return made.model_copy(update={"messages": tuple(messages)})

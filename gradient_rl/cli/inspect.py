@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,13 +21,15 @@ from gradient_rl.cli.terminal import (
     data_dir,
     reported_errors,
     stdout_console,
+    warn,
+    warn_of,
 )
 from gradient_rl.errors import ArtifactError, DataError, NothingToReadError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gradient_rl.report.artifacts import Damage, Row, Rows
+    from gradient_rl.report.artifacts import Row, Rows
     from gradient_rl.report.divergence import TaskDifference
     from gradient_rl.report.inspect import Filters
     from gradient_rl.report.laws import Verdict
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from gradient_rl.schema.trajectory import Trajectory
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
-
-_NAMED_DAMAGES = 20
 
 PolicyFilter = Annotated[
     list[str] | None, typer.Option("--policy", metavar="NAME", help="NAME, NAME@CHECKPOINT or NAME@latest; may be repeated.")
@@ -77,11 +77,11 @@ def list_(
 ) -> None:
     """List the trajectories, a line each. Filters compose: every one that is given has to fit."""
     with reported_errors(debug):
-        from gradient_rl.report.inspect import SCHEMA_VERSION, damage_objects, row_object
+        from gradient_rl.report.inspect import SCHEMA_VERSION, damage_objects, ordered, row_object
 
         filters = _filters(policy, task, family, failed, malformed, behaviour, stop, below)
         rows = _read(artifacts)
-        chosen = filters.select(rows.rows)
+        chosen = ordered(filters.select(rows.rows))
         if as_json:
             _object(
                 schema_version=SCHEMA_VERSION,
@@ -134,7 +134,7 @@ def diff(
 ) -> None:
     """Compare two policies task by task, or on one task step by step with the first divergence marked."""
     with reported_errors(debug):
-        from gradient_rl.report.divergence import differences, named_pair
+        from gradient_rl.report.divergence import differences, named_pair, preferred
 
         rows = _read(artifacts)
         a, b = named_pair(rows, first, second)
@@ -143,7 +143,10 @@ def diff(
                 raise UsageError(f"--task {task}: both trajectories are of task '{a.task_id}'; leave --task out")
             _align(a, b, data_dir(data), as_json)
             return
-        found = differences(rows.rows, str(a), str(b))
+        compared, left_out = preferred(rows, str(a), str(b), task)
+        if left_out:
+            warn(left_out)
+        found = differences(compared, str(a), str(b))
         if task is None:
             _differences(found, str(a), str(b), as_json)
             return
@@ -151,7 +154,7 @@ def diff(
         if chosen is None:
             known = ", ".join(sorted(each.task_id for each in found))
             raise UsageError(f"--task {task} was not played by both; they have in common {known}")
-        _align(chosen.first, chosen.second, data_dir(data), as_json)
+        _align(chosen.first, chosen.second, data_dir(data), as_json, chosen)
 
 
 @app.command()
@@ -163,7 +166,7 @@ def curves(artifacts: PathOption = ARTIFACTS, as_json: JsonOption = False, debug
         from gradient_rl.report.inspect import SCHEMA_VERSION, damage_objects
 
         metrics, damaged = read_metrics(artifacts)
-        _warn_of(damaged)
+        warn_of(damaged)
         if not metrics and damaged:
             raise DataError(f"{artifacts} holds no training step that can be read; expected is {METRICS} of gradient-train")
         if not metrics:
@@ -201,23 +204,27 @@ def export(
     with reported_errors(debug):
         from gradient_rl.report.export import Format, examples
         from gradient_rl.report.inspect import SCHEMA_VERSION
+        from gradient_rl.report.terminal import count
 
         if form not in list(Format):
             raise UsageError(f"--format {form} is not known; there are {', '.join(Format)}")
         filters = _filters(policy, task, family, failed, malformed, behaviour, stop, below)
-        chosen = filters.select(_read(artifacts).rows)
+        rows = _read(artifacts)
+        _refuse_source(out, rows)
+        chosen = filters.select(rows.rows)
         left_out: list[str] = []
-        made = examples(_loaded(chosen), Format(form), left_out)
+        made = _refusing_none(examples(_loaded(chosen), Format(form), left_out), artifacts, chosen)
         if as_json and out is None:
             _object(schema_version=SCHEMA_VERSION, format=form, examples=list(made), left_out=left_out)
             return
         written = _write_lines(made, out)
         if left_out:
-            _warn(f"{len(left_out)} of {len(chosen)} trajectories have no reward or no reply and are left out")
+            of = count(len(chosen), "trajectory", "trajectories")
+            warn(f"left out, because they have no reward or no reply: {len(left_out)} of {of}")
         if as_json:
             _object(schema_version=SCHEMA_VERSION, format=form, out=str(out), written=written, left_out=left_out)
         elif out is not None:
-            _put(f"Wrote {written} examples to {out}.")
+            _put(f"Wrote {count(written, 'example')} to {out}.")
 
 
 @app.command()
@@ -237,6 +244,7 @@ def validate(
         from gradient_rl.report.inspect import SCHEMA_VERSION, damage_objects
         from gradient_rl.report.laws import validate_artifacts
         from gradient_rl.report.library import read_library
+        from gradient_rl.report.terminal import count
 
         directory = data_dir(data)
         verdict = validate_artifacts(path, read_library(directory))
@@ -251,7 +259,7 @@ def validate(
         else:
             _findings(verdict, directory)
         if verdict.findings:
-            raise DataError(f"{path} has {_count(len(verdict.findings), 'finding')}")
+            raise DataError(f"{path} has {count(len(verdict.findings), 'finding')}")
 
 
 def _filters(
@@ -276,7 +284,7 @@ def _read(path: Path) -> Rows:
     from gradient_rl.report.artifacts import read_rows
 
     rows = read_rows(path)
-    _warn_of(rows.damaged)
+    warn_of(rows.damaged)
     return rows
 
 
@@ -288,7 +296,28 @@ def _loaded(rows: Iterable[Row]) -> Iterator[tuple[Row, Trajectory]]:
         try:
             yield row, load(row)
         except DataError as fault:
-            _warn(str(fault))
+            warn(str(fault))
+
+
+def _refuse_source(out: Path | None, rows: Rows) -> None:
+    for file in rows.files:
+        if out is not None and out.exists() and out.samefile(file):
+            raise UsageError(f"--out {out} is {file}, which the trajectories are read from; give another name")
+
+
+def _refusing_none(made: Iterable[dict[str, object]], source: Path, chosen: Sequence[Row]) -> Iterator[dict[str, object]]:
+    """The examples.
+
+    Raises:
+        NothingToReadError: there is none; nothing has been written then.
+    """
+    empty = True
+    for each in made:
+        empty = False
+        yield each
+    if empty:
+        why = "none of those chosen has a reward and a reply" if chosen else "no trajectory fits the filters"
+        raise NothingToReadError(f"{source} makes no example: {why}; leave a filter out")
 
 
 def _list(rows: Rows, chosen: tuple[Row, ...]) -> None:
@@ -301,17 +330,20 @@ def _list(rows: Rows, chosen: tuple[Row, ...]) -> None:
         cut_note = " Questions are shortened here; show has the whole." if cut else ""
     else:
         cut_note = " No trajectory fits; leave a filter out."
-    _put(f"\n{summary(chosen, rows.rows)}.{cut_note}\nNext: gradient-inspect show ID")
+    following = "\nNext: gradient-inspect show ID" if chosen else ""
+    _put(f"\n{summary(chosen, rows.rows)}.{cut_note}{following}")
 
 
 def _note_other_workspaces(chosen: Iterable[Row], folder: Path) -> None:
     from gradient_rl.report.library import read_library
+    from gradient_rl.report.terminal import count
 
     here = read_library(folder).workspace
     rows = list(chosen)
     other = sum(row.workspace != here for row in rows)
     if other:
-        _warn(f"{other} of {len(rows)} trajectories were played on another version of the workspace than {folder} holds")
+        of = count(len(rows), "trajectory", "trajectories")
+        warn(f"played on another version of the workspace than {folder} holds: {other} of {of}")
 
 
 def _differences(found: tuple[TaskDifference, ...], first: str, second: str, as_json: bool) -> None:
@@ -325,9 +357,16 @@ def _differences(found: tuple[TaskDifference, ...], first: str, second: str, as_
     _put(f"\n{counted(found)}.\nNext: gradient-inspect diff {first} {second} --task {found[0].task_id}")
 
 
-def _align(a: Row, b: Row, folder: Path, as_json: bool) -> None:
+def _align(a: Row, b: Row, folder: Path, as_json: bool, of: TaskDifference | None = None) -> None:
     from gradient_rl.report.artifacts import load
-    from gradient_rl.report.divergence import align, aligned_objects, first_divergence, side_by_side
+    from gradient_rl.report.divergence import (
+        align,
+        aligned_objects,
+        difference_object,
+        first_divergence,
+        of_samples,
+        side_by_side,
+    )
     from gradient_rl.report.inspect import SCHEMA_VERSION, row_object
     from gradient_rl.report.library import read_library
 
@@ -338,24 +377,35 @@ def _align(a: Row, b: Row, folder: Path, as_json: bool) -> None:
     if as_json:
         aligned = align(pair[0].steps, pair[1].steps)
         steps, at = aligned_objects(aligned), first_divergence(aligned)
-        _object(schema_version=SCHEMA_VERSION, a=row_object(a), b=row_object(b), notes=notes, steps=steps, first_divergence=at)
+        mean = {"mean": difference_object(of)} if of else {}
+        sides = {"a": row_object(a), "b": row_object(b)}
+        _object(schema_version=SCHEMA_VERSION, **sides, **mean, notes=notes, steps=steps, first_divergence=at)
         return
     for note in notes:
-        _warn(note)
+        warn(note)
     console = stdout_console()
     _print(side_by_side((a.id, b.id), pair, task, console.width))
-    _put(f"\nNext: gradient-inspect show {b.id}")
+    samples = of_samples(of) if of else ""
+    _put(f"\n{samples}\nNext: gradient-inspect show {b.id}" if samples else f"\nNext: gradient-inspect show {b.id}")
 
 
 def _findings(verdict: Verdict, folder: Path) -> None:
+    from gradient_rl.report.terminal import count
+
     for finding in verdict.findings:
         _put(str(finding))
-    checked = (
-        f"{_count(len(verdict.files), 'file')}, {verdict.trajectories} trajectories; {_count(len(verdict.findings), 'finding')}"
+    other = verdict.trajectories - verdict.recomputed - verdict.unscored - verdict.unknown
+    left = (
+        (verdict.unknown, f"not, because {folder} does not hold the tasks that were played"),
+        (verdict.unscored, "without one"),
+        (other, "not, because their task, parts or weights are others"),
     )
-    rest = verdict.trajectories - verdict.recomputed
-    untold = f", {rest} not, because {folder} does not hold the tasks they were played on or they have none" if rest else ""
-    _put(f"{checked}; {verdict.recomputed} rewards computed again{untold}")
+    trajectories = count(verdict.trajectories, "trajectory", "trajectories")
+    said = (
+        f"{count(len(verdict.files), 'file')}, {trajectories}; {count(len(verdict.findings), 'finding')}",
+        ", ".join([f"{count(verdict.recomputed, 'reward')} computed again", *(f"{n} {why}" for n, why in left if n)]),
+    )
+    _put("; ".join(said))
 
 
 def _write_lines(made: Iterable[dict[str, object]], out: Path | None) -> int:
@@ -369,6 +419,9 @@ def _write_lines(made: Iterable[dict[str, object]], out: Path | None) -> int:
         with temporary.open("wb") as file:
             count = sum(1 for line in _lines(made) if file.write(line))
         temporary.replace(out)
+    except NothingToReadError:
+        temporary.unlink()
+        raise
     except OSError as error:
         raise ArtifactError(f"{out} cannot be written: {error.strerror or error}; give another --out") from error
     return count
@@ -396,26 +449,6 @@ def _put(text: str) -> None:
     from gradient_rl.report.terminal import safe
 
     typer.echo(safe(text))
-
-
-def _warn(text: str) -> None:
-    from gradient_rl.report.terminal import safe
-
-    print(f"warning: {safe(text)}", file=sys.stderr)
-
-
-def _warn_of(damaged: Iterable[Damage]) -> None:
-    found = list(damaged)
-    for damage in found[:_NAMED_DAMAGES]:
-        _warn(str(damage))
-    if found:
-        rest = len(found) - _NAMED_DAMAGES
-        more = f", {rest} of them not named here; gradient-inspect validate names all" if rest > 0 else ""
-        _warn(f"{_count(len(found), 'damaged line')} left out{more}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _width() -> int:

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from gradient_rl.cli.terminal import ARTIFACTS, DataOption, DebugOption, JsonOption, PathOption, data_dir, reported_errors
+from gradient_rl.cli.terminal import (
+    ARTIFACTS,
+    DataOption,
+    DebugOption,
+    JsonOption,
+    PathOption,
+    data_dir,
+    reported_errors,
+    warn_of,
+)
 from gradient_rl.errors import UsageError
 
 REPORT_SCHEMA_VERSION = 1
@@ -25,9 +34,10 @@ def report(
     """Write one HTML file that shows what changed: verdict, curves, behaviours, every task step by step.
 
     It needs no server and reaches no network. A folder's evaluation is shown before its training run, and that before its
-    demonstration.
+    demonstration. Damaged lines are left out, and named on stderr.
     """
     with reported_errors(debug):
+        from gradient_rl.report.artifacts import damaged_lines
         from gradient_rl.report.html.write import REPORT, write_report
         from gradient_rl.runs import json_line
 
@@ -35,9 +45,10 @@ def report(
         if place.suffix not in (".html", ".htm"):
             raise UsageError(f"--out {place} is not named like a page; give a name that ends with .html")
         written = write_report(artifacts, place, data_dir(data))
-        size = written.stat().st_size
+        size, damaged = written.stat().st_size, damaged_lines(artifacts)
+        warn_of(damaged)
         if as_json:
-            content = {"schema_version": REPORT_SCHEMA_VERSION, "file": str(written), "bytes": size}
+            content = {"schema_version": REPORT_SCHEMA_VERSION, "file": str(written), "bytes": size, "damaged": len(damaged)}
             typer.echo(json_line(content).decode(), nl=False)
         else:
             typer.echo(f"Saved {written} ({size / 1e6:.1f} MB); open it in a browser.")

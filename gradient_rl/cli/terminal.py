@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,10 @@ from gradient_rl.errors import ArtifactError, GradientError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gradient_rl.report.artifacts import Damage
+
 INTERRUPTED = 130
+_NAMED_DAMAGES = 20
 PIPED_WIDTH = 110
 """Columns when the output is not a terminal."""
 
@@ -78,6 +81,26 @@ def stdout_console() -> Console:
 
     width = None if sys.stdout.isatty() else PIPED_WIDTH
     return PipedConsole(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def warn(text: str) -> None:
+    """Put a warning on stderr, with nothing in it that a terminal would obey."""
+    from gradient_rl.report.terminal import safe
+
+    print(f"warning: {safe(text)}", file=sys.stderr)
+
+
+def warn_of(damaged: Iterable[Damage]) -> None:
+    """Name damaged lines on stderr, the first of them, and count them all."""
+    from gradient_rl.report.terminal import count
+
+    found = list(damaged)
+    for damage in found[:_NAMED_DAMAGES]:
+        warn(str(damage))
+    if found:
+        rest = len(found) - _NAMED_DAMAGES
+        more = f", {rest} of them not named here; gradient-inspect validate names all" if rest > 0 else ""
+        warn(f"{count(len(found), 'damaged line')} left out{more}")
 
 
 def data_dir(given: Path | None) -> Path:

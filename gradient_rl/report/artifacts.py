@@ -10,6 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -34,6 +35,8 @@ EXPECTED = (
     "expected is what gradient-demo, gradient-eval and gradient-train write: a trajectory a line, "
     "a JSON object with schema_version, task_id, policy, messages, steps and stop_reason"
 )
+ANOTHER_FOLDER = "give another folder with --artifacts"
+"""What to do where nothing is to be read, by those commands that have the option."""
 _SHOWN_IDS = 6
 _TORN = "ends without a newline, so it may be cut: a run that still writes it, or one that was killed"
 
@@ -113,21 +116,26 @@ class Rows:
     files: tuple[Path, ...]
 
 
-def trajectory_files(path: Path) -> tuple[Path, ...]:
-    """The trajectory files of an artifacts folder by name, or the file itself.
+def trajectory_files(path: Path, otherwise: str = ANOTHER_FOLDER) -> tuple[Path, ...]:
+    """The trajectory files of an artifacts folder by name, or the file itself. Chats of `export` are none.
+
+    Args:
+        path: the folder or the file.
+        otherwise: what else to do where there is nothing to read.
 
     Raises:
         NothingToReadError: the path is not there, or the folder holds no such file; what to run is said.
+        ArtifactError: the file system refuses.
     """
     if path.is_file():
         return (path,)
     if not path.is_dir():
-        raise NothingToReadError(f"{path} is not there; run gradient-demo first, or give another folder with --artifacts")
-    found = tuple(sorted(file for file in path.glob("*.jsonl") if file.name != METRICS and file.is_file()))
+        raise NothingToReadError(f"{path} is not there; run gradient-demo first, or {otherwise}")
+    named = sorted(file for file in path.glob("*.jsonl") if file.name != METRICS and file.is_file())
+    found = tuple(file for file in named if not _holds_chats(file))
     if not found:
         raise NothingToReadError(
-            f"{path} holds no trajectories yet; run gradient-demo, gradient-eval or gradient-train first, "
-            "or give another folder with --artifacts"
+            f"{path} holds no trajectories yet; run gradient-demo, gradient-eval or gradient-train first, or {otherwise}"
         )
     return found
 
@@ -151,8 +159,8 @@ def read_trajectories(path: Path) -> Reading:
         ]
         damages = [damage_of(file, fault) for fault in faults] + torn_end(file)
         placed += found
-        damaged += damages if found else _foreign(file, damages)
-    _refuse_nothing(path, placed, damaged)
+        damaged += damages if found else foreign(file, damages)
+    refuse_nothing(path, placed, damaged)
     return Reading(tuple(placed), tuple(damaged), files)
 
 
@@ -171,9 +179,24 @@ def read_rows(path: Path) -> Rows:
         damages: list[Damage] = []
         found = list(_rows_of(file, ids, damages))
         rows += found
-        damaged += damages if found else _foreign(file, damages)
-    _refuse_nothing(path, rows, damaged)
+        damaged += damages if found else foreign(file, damages)
+    refuse_nothing(path, rows, damaged)
     return Rows(tuple(rows), tuple(damaged), files)
+
+
+def damaged_lines(path: Path) -> tuple[Damage, ...]:
+    """The lines of an artifacts folder or of one file that cannot be read, training metrics included.
+
+    Raises:
+        ArtifactError: the file system refuses.
+    """
+    damaged: list[Damage] = []
+    with suppress(NothingToReadError):  # a training's metrics may be all there is
+        for file in trajectory_files(path):
+            damages: list[Damage] = []
+            found = sum(1 for _ in _rows_of(file, Ids(), damages))
+            damaged += damages if found else foreign(file, damages)
+    return (*damaged, *(read_metrics(path)[1] if path.is_dir() else ()))
 
 
 def load(row: Row) -> Trajectory:
@@ -431,7 +454,7 @@ def damage_of(file: Path, fault: DataError) -> Damage:
     return Damage(file, int(match[1]), match[2]) if match else Damage(file, 1, problem)
 
 
-def _foreign(file: Path, damaged: Sequence[Damage]) -> list[Damage]:
+def foreign(file: Path, damaged: Sequence[Damage]) -> list[Damage]:
     """One damage for a file in which no line is a trajectory."""
     if not damaged:
         return []
@@ -439,15 +462,33 @@ def _foreign(file: Path, damaged: Sequence[Damage]) -> list[Damage]:
     return [Damage(file, first.line, f"{first.problem}; no line of the file is a trajectory: {EXPECTED}")]
 
 
-def _refuse_nothing(path: Path, found: Sequence[object], damaged: Sequence[Damage]) -> None:
+def refuse_nothing(path: Path, found: object, damaged: Sequence[Damage], otherwise: str = ANOTHER_FOLDER) -> None:
+    """Refuse a reading that found nothing.
+
+    Raises:
+        NothingToReadError: there is nothing at all; what to run is said.
+        DataError: there is something else; what was expected is said.
+    """
     if found:
         return
     if damaged:
         raise DataError(str(damaged[0]))
     raise NothingToReadError(
-        f"{path} holds no trajectory yet; run gradient-demo, gradient-eval or gradient-train first, "
-        "or give another folder with --artifacts"
+        f"{path} holds no trajectory yet; run gradient-demo, gradient-eval or gradient-train first, or {otherwise}"
     )
+
+
+def _holds_chats(file: Path) -> bool:
+    """Whether the first line is an example of `export`, which is written from trajectories and is none."""
+    try:
+        with file.open("rb") as opened:
+            first = opened.readline()
+        example: object = json.loads(first) if first.startswith(b'{"messages":') else None
+    except OSError as error:
+        raise ArtifactError(f"{file} cannot be read: {error.strerror or error}; check that path") from error
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(example, dict) and "tools" in example and "steps" not in example
 
 
 def _not_a_trajectory(error: Exception) -> str:

@@ -23,7 +23,7 @@ from gradient_rl.policies.catalog import player_name
 from gradient_rl.report.artifacts import Row, Rows, find_row
 from gradient_rl.report.inspect import players_named
 from gradient_rl.report.show import argument_text, sum_of_parts
-from gradient_rl.report.terminal import MIN_WIDTH_FOR_TWO, safe
+from gradient_rl.report.terminal import MIN_WIDTH_FOR_TWO, count, safe
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import SUBMIT_TOOL, Step, Trajectory
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _TIE = 1e-9
+_NAMED_PAIRS = 3
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,13 @@ class TaskDifference:
     family: str
     question: str
     first: Row
+    """Of the samples that both played, the one whose rewards differ most."""
     second: Row
     reward_first: float | None
     """Mean over the samples with a reward."""
     reward_second: float | None
+    pairs: tuple[tuple[Row, Row], ...]
+    """Every sample that both played; the shown one alone where they have none in common."""
 
     @property
     def difference(self) -> float | None:
@@ -85,6 +89,25 @@ def named_pair(rows: Rows, first: str, second: str) -> tuple[Row, Row] | tuple[s
     return pair
 
 
+def preferred(rows: Rows, first: str, second: str, task: str | None = None) -> tuple[tuple[Row, ...], str]:
+    """The rows to compare two policies on, and what is left out, as a sentence; empty if nothing is.
+
+    An evaluation plays each policy on the same tasks as often as the other, so its files alone are taken where both played
+    in them, the wanted task if one is given. What else lies in the folder would shift the means.
+    """
+    evaluated = tuple(row for row in rows.rows if row.file.name.startswith("eval."))
+    ours, theirs = ({row.task_id for row in evaluated if row.policy == policy} for policy in (first, second))
+    common = ours & theirs
+    other = [row for row in rows.rows if row.policy in (first, second) and not row.file.name.startswith("eval.")]
+    if not common or (task is not None and task not in common):
+        return rows.rows, ""
+    files = ", ".join(dict.fromkeys(row.file.name for row in other))
+    return (
+        evaluated,
+        f"only the evaluation is compared, without {files}; --artifacts FILE reads one file alone" if other else "",
+    )
+
+
 def differences(rows: Iterable[Row], first: str, second: str) -> tuple[TaskDifference, ...]:
     """The tasks that both policies played, the largest gain of the second first; those that cannot be told come last.
 
@@ -100,13 +123,17 @@ def differences(rows: Iterable[Row], first: str, second: str) -> tuple[TaskDiffe
 
 
 def align(first: Sequence[Step], second: Sequence[Step]) -> tuple[Aligned, ...]:
-    """Two lists of steps, side by side."""
-    keys = [_key(step) for step in first], [_key(step) for step in second]
+    """Two lists of steps, side by side; a submission that ends them stands beside no other call."""
+    ends = [steps[-1] if steps and steps[-1].tool == SUBMIT_TOOL else None for steps in (first, second)]
+    ours, theirs = (steps[: len(steps) - (end is not None)] for steps, end in zip((first, second), ends, strict=True))
+    keys = [_key(step) for step in ours], [_key(step) for step in theirs]
     found: list[Aligned] = []
     for tag, a, b, c, d in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
-        pairs = zip(first[a:b], second[c:d], strict=True) if tag == "equal" else zip_longest(first[a:b], second[c:d])
+        pairs = zip(ours[a:b], theirs[c:d], strict=True) if tag == "equal" else zip_longest(ours[a:b], theirs[c:d])
         found += [Aligned(one, other, _kind(one, other, same_call=tag == "equal")) for one, other in pairs]
-    return tuple(found)
+    one, other = ends
+    same = one is not None and other is not None and _key(one) == _key(other)
+    return (*found, *([Aligned(one, other, _kind(one, other, same_call=same))] if one or other else []))
 
 
 def first_divergence(aligned: Sequence[Aligned]) -> int | None:
@@ -138,7 +165,8 @@ def counted(found: Sequence[TaskDifference]) -> str:
     better, worse = sum(d > _TIE for d in known), sum(d < -_TIE for d in known)
     untold = len(found) - len(known)
     rest = f", {untold} without a reward on one side" if untold else ""
-    return f"{len(found)} tasks in common: {better} better, {len(known) - better - worse} the same, {worse} worse{rest}"
+    tasks = count(len(found), "task")
+    return f"{tasks} in common: {better} better, {len(known) - better - worse} the same, {worse} worse{rest}"
 
 
 def side_by_side(
@@ -196,10 +224,29 @@ def difference_object(each: TaskDifference) -> dict[str, object]:
         "task_id": each.task_id,
         "family": each.family,
         "question": each.question,
-        "a": {"id": each.first.id, "reward": each.reward_first},
-        "b": {"id": each.second.id, "reward": each.reward_second},
+        "a": _side_object(each.first, each.reward_first),
+        "b": _side_object(each.second, each.reward_second),
+        "samples": len(each.pairs),
         "difference": each.difference,
     }
+
+
+def _side_object(row: Row, mean: float | None) -> dict[str, object]:
+    return {"id": row.id, "sample": row.sample, "reward": row.reward, "mean": mean}
+
+
+def of_samples(each: TaskDifference) -> str:
+    """Which sample of how many is shown, what the means are, and the ids of the others; empty where there is one alone."""
+    if len(each.pairs) < 2:
+        return ""
+    others = [pair for pair in each.pairs if pair[0] is not each.first]
+    named = "; ".join(f"{a.id} {b.id}" for a, b in others[:_NAMED_PAIRS])
+    more = f"; and {len(others) - _NAMED_PAIRS} more" if len(others) > _NAMED_PAIRS else ""
+    return (
+        f"This is sample {each.first.sample}, one of {len(each.pairs)}, whose rewards differ most; the means are "
+        f"{_number(each.reward_first)} and {_number(each.reward_second)} ({_signed(each.difference)}). "
+        f"The others: gradient-inspect diff with {named}{more}."
+    )
 
 
 def _policy(rows: Sequence[Row], text: str) -> str | None:
@@ -231,10 +278,16 @@ def _by_task(rows: Iterable[Row], policy: str) -> dict[str, list[Row]]:
 
 
 def _difference(ours: Sequence[Row], theirs: Sequence[Row]) -> TaskDifference:
-    samples = {row.sample: row for row in reversed(theirs)}
-    first = next((row for row in ours if row.sample in samples), ours[0])
-    second = samples.get(first.sample, theirs[0])
-    return TaskDifference(first.task_id, first.family, first.question, first, second, _mean(ours), _mean(theirs))
+    places = sorted({row.sample for row in ours} & {row.sample for row in theirs})
+    samples = [{row.sample: row for row in reversed(rows)} for rows in (ours, theirs)]
+    pairs = tuple((samples[0][place], samples[1][place]) for place in places) or ((ours[0], theirs[0]),)
+    first, second = max(pairs, key=_gap)
+    return TaskDifference(first.task_id, first.family, first.question, first, second, _mean(ours), _mean(theirs), pairs)
+
+
+def _gap(pair: tuple[Row, Row]) -> float:
+    first, second = pair[0].reward, pair[1].reward
+    return -1.0 if first is None or second is None else abs(second - first)
 
 
 def _mean(rows: Sequence[Row]) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gradient_rl.errors import UsageError
 from gradient_rl.policies.catalog import LATEST
 from gradient_rl.report.artifacts import Damage, Row
-from gradient_rl.report.terminal import safe
+from gradient_rl.report.terminal import count, safe
 from gradient_rl.rewards.behaviours import Behaviour
 from gradient_rl.schema.trajectory import StopReason
 
@@ -42,6 +43,8 @@ class Filters:
         """
         known = tuple(rows)
         self._refuse_unknown(known)
+        if self.below is not None and math.isnan(self.below):
+            raise UsageError("--below nan is no number that a reward could be below; give one such as 0.5")
         players = {player for name in self.policies for player in players_named(known, name)}
         tests = self._tests(players)
         return tuple(row for row in known if all(test(row) for test in tests))
@@ -76,6 +79,11 @@ class Filters:
 def has_failed(row: Row) -> bool:
     """Whether an episode did not state every required fact, or has no reward."""
     return row.reward is None or dict(row.parts).get("correctness", row.reward) < 1.0
+
+
+def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows by task, then policy, a checkpoint after those before it, then sample."""
+    return tuple(sorted(rows, key=_place))
 
 
 def players_named(rows: Iterable[Row], name: str) -> list[str]:
@@ -115,10 +123,11 @@ def table(rows: Sequence[Row], width: int, more: str) -> tuple[list[str], bool]:
 def summary(shown: Sequence[Row], all_rows: Sequence[Row]) -> str:
     """How many there are, and what they earned."""
     rewards = [row.reward for row in shown if row.reward is not None]
-    count = f"{len(shown)} trajectories" if len(shown) == len(all_rows) else f"{len(shown)} of {len(all_rows)} trajectories"
+    all_of_them = count(len(all_rows), "trajectory", "trajectories")
+    counted = all_of_them if len(shown) == len(all_rows) else f"{len(shown)} of {all_of_them}"
     mean = f", mean reward {sum(rewards) / len(rewards):.3f}" if rewards else ""
     missing = len(shown) - len(rewards)
-    return count + mean + (f", {missing} without a reward" if missing else "")
+    return counted + mean + (f", {missing} without a reward" if missing else "")
 
 
 def row_object(row: Row) -> dict[str, object]:
@@ -146,6 +155,12 @@ def row_object(row: Row) -> dict[str, object]:
 def damage_objects(damaged: Iterable[Damage]) -> list[dict[str, object]]:
     """Damaged lines as plain data."""
     return [{"file": str(d.file), "line": d.line, "problem": d.problem} for d in damaged]
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    name, _, label = row.policy.partition("@")
+    number = int(label) if label.isdecimal() else -1
+    return (row.task_id, name, number, label, row.step, row.sample, row.attempt, row.id)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], room: int, more: str) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gradient_rl.evaluation.coverage import coverage_of
 from gradient_rl.policies.catalog import player_name
+from gradient_rl.report.conversation import asked_on
 from gradient_rl.report.library import Background
 from gradient_rl.report.terminal import safe
 from gradient_rl.schema.task import Task
@@ -105,7 +106,8 @@ def shown(name: str, where: str, trajectory: Trajectory, background: Background)
     yield Text(safe(_facts_of_run(where, trajectory)), style="dim")
     for note in background.notes:
         yield Text(safe(f"note: {note}"), style="yellow")
-    yield _heading("Question")
+    day = asked_on(trajectory)
+    yield _heading(f"Question, asked on {safe(day)}" if day else "Question")
     yield _body(trajectory.question)
     yield _heading("Steps")
     yield from _steps(trajectory, background.task)
@@ -141,6 +143,7 @@ def as_object(name: str, file: str, line: int, trajectory: Trajectory, backgroun
         "file": file,
         "line": line,
         "notes": list(background.notes),
+        "asked_on": asked_on(trajectory),
         "required": slots if task else None,
         "facts": facts,
         "lost": lost,

@@ -141,3 +141,8 @@ def bar(value: float, cells: int = _BAR) -> Text:
     """A value in [0, 1] as a bar."""
     full = round(value * cells)
     return Text.assemble(("█" * full, "green"), ("░" * (cells - full), "dim"))
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 file`, `2 files`, `3 trajectories`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

@@ -47,7 +47,8 @@ def test_a_list_has_a_line_a_trajectory_and_says_what_is_next(folder: Path, tiny
     assert [line.split()[0] for line in lines[:3]] == ["id", "eval.strong/tiny-1/0", "eval.weak/tiny-1/0"]
     assert "2 trajectories, mean reward 0.500." in ran.stdout
     assert lines[-1] == "Next: gradient-inspect show ID"
-    assert "2 of 2 trajectories were played on another version of the workspace" in ran.stderr
+    assert ran.stderr.endswith("holds: 2 of 2 trajectories\n")
+    assert "warning: played on another version of the workspace than" in ran.stderr
 
 
 def test_filters_compose_on_the_command_line(folder: Path) -> None:
@@ -62,7 +63,7 @@ def test_a_filter_that_nothing_fits_says_so(folder: Path) -> None:
     ran = inspect("list", "--malformed")
 
     assert ran.exit_code == 0
-    assert "0 of 2 trajectories. No trajectory fits; leave a filter out." in ran.stdout
+    assert ran.stdout.endswith("0 of 2 trajectories. No trajectory fits; leave a filter out.\n")
 
 
 def test_an_unknown_value_is_a_usage_error(folder: Path) -> None:
@@ -72,12 +73,19 @@ def test_an_unknown_value_is_a_usage_error(folder: Path) -> None:
     assert ran.stderr == "error: --family maths is not known here; there are superseded\n"
 
 
-@pytest.mark.parametrize("command", [["list"], ["show", "x"], ["diff", "a", "b"], ["export", "--format", "hf"], ["validate"]])
+@pytest.mark.parametrize("command", [["list"], ["show", "x"], ["diff", "a", "b"], ["export", "--format", "hf"]])
 def test_without_artifacts_it_is_said_what_to_run(tmp_path: Path, command: list[str]) -> None:
     ran = inspect(*command)
 
     assert ran.exit_code == 66
     assert ran.stderr == "error: artifacts is not there; run gradient-demo first, or give another folder with --artifacts\n"
+
+
+def test_validate_advises_no_option_that_it_does_not_have(tmp_path: Path) -> None:
+    ran = inspect("validate")
+
+    assert ran.exit_code == 66
+    assert ran.stderr == "error: artifacts is not there; run gradient-demo first, or name another file or folder\n"
 
 
 def test_damaged_lines_are_counted_and_named_and_the_rest_is_shown(folder: Path) -> None:
@@ -136,6 +144,28 @@ def test_on_one_task_they_are_aligned(folder: Path, tiny_data: Path) -> None:
     assert ran.exit_code == 0
     assert "<- first divergence" in ran.stdout
     assert "strong earns 1.00 more: weak never found mail-1, which strong needed for the answer." in ran.stdout
+
+
+def sample_twice(folder: Path) -> None:
+    save(folder / "artifacts/eval.weak.jsonl", WRONG, RIGHT.model_copy(update={"policy": "weak", "sample": 1}))
+    save(folder / "artifacts/eval.strong.jsonl", RIGHT, RIGHT.model_copy(update={"sample": 1}))
+    save(folder / "artifacts/demo.jsonl", *(RIGHT.model_copy(update={"policy": p, "sample": 7}) for p in ("weak", "strong")))
+
+
+def test_of_several_samples_it_is_said_which_is_aligned(folder: Path) -> None:
+    sample_twice(folder)
+    ran = inspect("diff", "weak", "strong", "--task", "tiny-1")
+
+    assert "This is sample 0, one of 2, whose rewards differ most; the means are 0.500 and 1.000 (+0.500)." in ran.stdout
+    assert ran.stderr.startswith("warning: only the evaluation is compared, without demo.jsonl")
+
+
+def test_the_sample_and_the_means_as_json(folder: Path) -> None:
+    sample_twice(folder)
+    shown = json.loads(inspect("diff", "weak", "strong", "--task", "tiny-1", "--json").stdout)
+
+    assert (shown["a"]["sample"], shown["mean"]["samples"], shown["mean"]["difference"]) == (0, 2, 0.5)
+    assert shown["mean"]["a"] == {"id": "eval.weak/tiny-1/0", "sample": 0, "reward": 0.0, "mean": 0.5}
 
 
 def test_two_ids_are_aligned_as_json(folder: Path) -> None:
@@ -215,7 +245,7 @@ def test_filtered_chats_go_to_stdout_a_line_each(tmp_path: Path) -> None:
     ran = inspect("export", "--format", "openai", "--failed")
 
     assert [list(json.loads(line)) for line in ran.stdout.splitlines()] == [["messages", "tools"]]
-    assert ran.stderr == "warning: 1 of 2 trajectories have no reward or no reply and are left out\n"
+    assert ran.stderr == "warning: left out, because they have no reward or no reply: 1 of 2 trajectories\n"
 
 
 def test_chats_go_to_a_file_at_one_stroke(tmp_path: Path) -> None:
@@ -225,6 +255,43 @@ def test_chats_go_to_a_file_at_one_stroke(tmp_path: Path) -> None:
     assert ran.stdout == "Wrote 2 examples to chats.jsonl.\n"
     assert [json.loads(line)["reward"] for line in (tmp_path / "chats.jsonl").read_text("utf-8").splitlines()] == [0.5, 1.0]
     assert [path.name for path in tmp_path.glob(".*tmp")] == []
+
+
+@pytest.mark.parametrize("other", ["artifacts/demo.jsonl", "link.jsonl"])
+def test_an_export_over_what_it_is_made_from_is_refused(tmp_path: Path, other: str) -> None:
+    chats(tmp_path)
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "artifacts/demo.jsonl")
+    before = (tmp_path / "artifacts/demo.jsonl").read_bytes()
+    ran = inspect("export", "--format", "hf", "--out", other)
+
+    assert (ran.exit_code, "which the trajectories are read from; give another name" in ran.stderr) == (2, True)
+    assert (tmp_path / "artifacts/demo.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["openai", "hf"])
+def test_an_export_into_the_folder_is_no_damage_of_it(tmp_path: Path, form: str) -> None:
+    chats(tmp_path)
+    inspect("export", "--format", form, "--out", "artifacts/chats.jsonl")
+    ran = inspect("list")
+
+    assert "3 trajectories" in ran.stdout
+    assert "damaged" not in ran.stderr
+
+
+@pytest.mark.parametrize("more", [["--out", "none.jsonl"], [], ["--json"]])
+@pytest.mark.parametrize(
+    ("filters", "why"),
+    [(["--malformed"], "no trajectory fits"), (["--stop", "transport_error"], "none of those chosen has a reward and a reply")],
+)
+def test_an_export_of_nothing_is_refused_and_writes_nothing(
+    tmp_path: Path, more: list[str], filters: list[str], why: str
+) -> None:
+    chats(tmp_path)
+    ran = inspect("export", "--format", "hf", *more, *filters)
+
+    assert (ran.exit_code, ran.stdout) == (66, "")
+    assert f"error: artifacts makes no example: {why}" in ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["artifacts"]
 
 
 def test_what_is_damaged_where_a_list_does_not_look_is_named_when_it_is_read(tmp_path: Path) -> None:

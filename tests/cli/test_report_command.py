@@ -30,7 +30,18 @@ def test_the_report_of_a_folder_is_written_into_it_and_named(demo: Path) -> None
 def test_it_goes_where_out_says_and_json_says_where_it_is(demo: Path) -> None:
     ran = report(demo, "--artifacts", "artifacts/demo.jsonl", "--out", "here.html", "--json")
 
-    assert json.loads(ran.stdout) == {"schema_version": 1, "file": "here.html", "bytes": (demo / "here.html").stat().st_size}
+    size = (demo / "here.html").stat().st_size
+    assert json.loads(ran.stdout) == {"schema_version": 1, "file": "here.html", "bytes": size, "damaged": 0}
+
+
+def test_damaged_lines_are_named_on_stderr_and_counted(demo: Path) -> None:
+    with (demo / "artifacts/demo.jsonl").open("a") as file:
+        file.write("{}\nno\n")
+    ran = report(demo, "--json")
+
+    assert json.loads(ran.stdout)["damaged"] == 2
+    assert "warning: artifacts/demo.jsonl line 3 is not a trajectory: field 'split'" in ran.stderr
+    assert ran.stderr.endswith("warning: 2 damaged lines left out\n")
 
 
 def test_no_artifacts_yet_says_what_to_run(tmp_path: Path) -> None:

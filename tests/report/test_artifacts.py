@@ -8,6 +8,7 @@ import pytest
 from gradient_rl.errors import DataError, NothingToReadError, UsageError
 from gradient_rl.report.artifacts import (
     Damage,
+    damaged_lines,
     demo_task,
     find,
     find_row,
@@ -208,3 +209,21 @@ def test_damaged_metrics_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
 
     assert [m.step for m in found] == [0, 1]
     assert damaged[0] == Damage(file, 3, "is no training step: field 'run_id': Field required")
+
+
+def test_chats_that_were_exported_into_the_folder_are_passed_over(tmp_path: Path) -> None:
+    save(tmp_path / "chats.jsonl", damaged=['{"messages":[],"tools":[]}', "{}"])
+    save(tmp_path / "demo.jsonl", trajectory())
+
+    assert [file.name for file in trajectory_files(tmp_path)] == ["demo.jsonl"]
+    assert read_rows(tmp_path).damaged == ()
+
+
+def test_damaged_lines_of_all_files_are_gathered(tmp_path: Path) -> None:
+    assert damaged_lines(tmp_path) == ()
+    save(tmp_path / "train.metrics.jsonl", damaged=["{}"])
+    save(tmp_path / "demo.jsonl", trajectory(), damaged=["{}", "no"])
+    save(tmp_path / "other.jsonl", damaged=["{}", "{}"])
+    found = [(damage.file.name, damage.line) for damage in damaged_lines(tmp_path)]
+
+    assert found == [("demo.jsonl", 2), ("demo.jsonl", 3), ("other.jsonl", 1), ("train.metrics.jsonl", 1)]

@@ -16,16 +16,22 @@ from gradient_rl.report.divergence import (
     differences,
     first_divergence,
     named_pair,
+    of_samples,
+    preferred,
     side_by_side,
     task_table,
 )
-from gradient_rl.schema.trajectory import StopReason
+from gradient_rl.schema.trajectory import Step, StopReason
 from tests.saving import reward, save, scored
 from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching, trajectory
 
 SEARCH, SECOND = searching("notice", "mail-1"), searching("bakery", "doc-1")
 MAIL, DOC = opening("mail-1"), opening("doc-1")
+
+
+def submitting(answer: str) -> Step:
+    return Step(tool="submit_answer", arguments={"answer": answer, "sources": []}, observation="{}")
 
 
 def text_of(*parts: RenderableType, width: int = 120) -> str:
@@ -61,6 +67,19 @@ def test_the_same_call_with_another_answer_is_told_apart() -> None:
     other = SEARCH.model_copy(update={"observation": '{"hits":[]}'})
 
     assert align((SEARCH,), (other,))[0].kind == "other answer"
+
+
+def test_submissions_stand_beside_each_other_however_many_calls_went_before() -> None:
+    aligned = align((SEARCH, submitting("30 days")), (SEARCH, SECOND, DOC, submitting("60 days")))
+
+    assert [pair.kind for pair in aligned] == ["same", "only second", "only second", "differs"]
+    assert align((submitting("x"),), (submitting("x"),))[0].kind == "same"
+
+
+def test_a_submission_stands_beside_no_other_call() -> None:
+    aligned = align((submitting("30 days"),), (SEARCH,))
+
+    assert [(pair.first, pair.second) for pair in aligned] == [(None, SEARCH), (submitting("30 days"), None)]
 
 
 def test_aligned_steps_as_plain_data() -> None:
@@ -100,7 +119,59 @@ def test_the_same_sample_of_both_is_compared_and_the_last_attempt_counts(rows: R
     found = differences(rows.rows, "weak", "strong")[0]
 
     assert (found.first.id, found.second.id) == ("eval.weak/tiny-1/0", "eval.strong/tiny-1/0.1")
-    assert difference_object(found)["b"] == {"id": "eval.strong/tiny-1/0.1", "reward": 0.75}
+    assert difference_object(found)["b"] == {"id": "eval.strong/tiny-1/0.1", "sample": 0, "reward": 1.0, "mean": 0.75}
+
+
+@pytest.fixture
+def sampled(tmp_path: Path) -> Rows:
+    """Samples of one task, of which the two policies differ most in the third."""
+    for policy, rewards in (("weak", (1.0, 0.5, 0.0, 0.5)), ("strong", (0.5, 0.5, 1.0, 0.5))):
+        episodes = [trajectory(policy=policy, sample=sample, reward=reward(value)) for sample, value in enumerate(rewards)]
+        save(tmp_path / f"eval.{policy}.jsonl", *episodes)
+    return read_rows(tmp_path)
+
+
+def test_of_several_samples_the_one_that_differs_most_is_compared(sampled: Rows) -> None:
+    (found,) = differences(sampled.rows, "weak", "strong")
+
+    assert (found.first.id, found.second.id) == ("eval.weak/tiny-1/2", "eval.strong/tiny-1/2")
+    assert found.difference == pytest.approx(0.0625)
+    assert difference_object(found)["samples"] == 4
+
+
+def test_it_is_said_which_sample_is_shown_and_how_to_see_the_others(sampled: Rows) -> None:
+    (found,) = differences(sampled.rows, "weak", "strong")
+
+    assert of_samples(found) == (
+        "This is sample 2, one of 4, whose rewards differ most; the means are 0.750 and 0.812 (+0.062). "
+        "The others: gradient-inspect diff with eval.weak/tiny-1/0 eval.strong/tiny-1/0; eval.weak/tiny-1/1 "
+        "eval.strong/tiny-1/1; eval.weak/tiny-1/3 eval.strong/tiny-1/3."
+    )
+
+
+def test_a_task_that_was_played_once_needs_no_such_sentence(rows: Rows) -> None:
+    assert of_samples(differences(rows.rows, "weak", "strong")[0]) == ""
+
+
+@pytest.fixture
+def evaluated(tmp_path: Path) -> Rows:
+    """An evaluation of two policies beside a demonstration on another task."""
+    for policy in ("weak", "strong"):
+        save(tmp_path / f"eval.{policy}.jsonl", trajectory(policy=policy, reward=reward()))
+    save(tmp_path / "demo.jsonl", *(trajectory(policy=policy, task_id="demo-1") for policy in ("weak", "strong", "linear")))
+    return read_rows(tmp_path)
+
+
+def test_an_evaluation_is_compared_alone_and_that_is_said(evaluated: Rows) -> None:
+    compared, left_out = preferred(evaluated, "weak", "strong")
+
+    assert [row.file.name for row in compared] == ["eval.strong.jsonl", "eval.weak.jsonl"]
+    assert left_out == "only the evaluation is compared, without demo.jsonl; --artifacts FILE reads one file alone"
+
+
+@pytest.mark.parametrize(("second", "task"), [("linear", None), ("strong", "demo-1")])
+def test_what_no_evaluation_played_is_compared_where_it_was_played(evaluated: Rows, second: str, task: str | None) -> None:
+    assert preferred(evaluated, "weak", second, task) == (evaluated.rows, "")
 
 
 def test_policies_without_a_common_task_are_refused(rows: Rows) -> None:

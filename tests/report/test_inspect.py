@@ -6,7 +6,7 @@ import pytest
 
 from gradient_rl.errors import UsageError
 from gradient_rl.report.artifacts import Row, read_rows
-from gradient_rl.report.inspect import Filters, players_named, row_object, summary, table
+from gradient_rl.report.inspect import Filters, ordered, players_named, row_object, summary, table
 from gradient_rl.schema.trajectory import StopReason, Trajectory
 from tests.saving import reward, save
 from tests.trajectories import trajectory
@@ -108,3 +108,28 @@ def test_a_row_as_plain_data(rows: tuple[Row, ...]) -> None:
 
     assert shown["id"] == "demo/linear@10/tiny-1/0"
     assert shown["parts"] == {"correctness": 1.0, "citation_quality": 1.0, "efficiency": 1.0}
+
+
+def test_a_bound_that_is_no_number_is_refused(rows: tuple[Row, ...]) -> None:
+    with pytest.raises(UsageError, match="--below nan is no number that a reward could be below"):
+        Filters(below=float("nan")).select(rows)
+
+
+def test_rows_are_ordered_by_task_then_policy_then_sample(tmp_path: Path) -> None:
+    second, first = trajectory(policy="weak", sample=10), trajectory(policy="weak", sample=9)
+    rows = read_rows(save(tmp_path / "demo.jsonl", second, first, *reversed(EPISODES))).rows
+
+    assert [(row.task_id, row.policy, row.sample) for row in ordered(rows)] == [
+        ("tiny-1", "heuristic", 0),
+        ("tiny-1", "linear@9", 0),
+        ("tiny-1", "linear@10", 0),
+        ("tiny-1", "weak", 0),
+        ("tiny-1", "weak", 9),
+        ("tiny-1", "weak", 10),
+        ("tiny-2", "linear@0", 0),
+    ]
+
+
+def test_one_trajectory_is_one(rows: tuple[Row, ...]) -> None:
+    assert summary(rows[:1], rows[:1]) == "1 trajectory, mean reward 0.000"
+    assert summary((), rows[:1]) == "0 of 1 trajectory"

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from gradient_rl.environment.workspace import load_tasks
+from gradient_rl.errors import DataError, NothingToReadError
 from gradient_rl.report.laws import faults_in, validate_artifacts
 from gradient_rl.report.library import Library, read_library
 from gradient_rl.rewards.profile import RewardProfile
 from gradient_rl.rollout.runner import with_reward
-from gradient_rl.schema.trajectory import Digests, Reward, Step, StopReason, Trajectory
+from gradient_rl.schema.trajectory import Digests, Reward, Step, StopReason, Trajectory, Usage
 from tests.saving import reward, save, scored
 from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching
@@ -28,12 +29,19 @@ def changed(**fields: object) -> Trajectory:
 def test_a_real_trajectory_breaks_no_law() -> None:
     assert faults(scored()) == []
     assert faults(scored(answer=None, stop_reason=StopReason.MALFORMED)) == []
-    assert faults(scored(answer=None, stop_reason=StopReason.TRANSPORT_ERROR)) == []
+    assert faults(scored(answer=None, stop_reason=StopReason.TRANSPORT_ERROR, error="no answer")) == []
 
 
 def reward_with(total: float, **weights: float) -> Reward:
     parts = tuple(part.model_copy(update={"weight": weights.get(part.name, part.weight)}) for part in reward().parts)
     return Reward(parts=parts, total=total)
+
+
+SEARCH, OPEN, SUBMIT = scored().steps
+
+
+def asking(record_id: str) -> Trajectory:
+    return changed(steps=(SEARCH, OPEN.model_copy(update={"arguments": {"id": record_id}}), SUBMIT))
 
 
 NO_ANSWER = {"answer": None, "sources": (), "steps": scored().steps[:2]}
@@ -57,7 +65,22 @@ NO_ANSWER = {"answer": None, "sources": (), "steps": scored().steps[:2]}
         (changed(answer="90 days"), "its answer and sources are not those of its submit_answer"),
         (changed(max_calls=2), "it made 3 calls under a limit of 2"),
         (changed(behaviours=("no_citation",)), "its behaviours are no_citation, and its steps show none"),
-        (changed(choices=({}, {})), "it holds 2 replies of a server for 0 messages of the assistant"),
+        (changed(choices=({}, {})), "it holds 2 replies of a server for 3 messages of the assistant"),
+        (
+            scored(answer=None, stop_reason=StopReason.TRANSPORT_ERROR),
+            "it ended with transport_error, and does not say what failed",
+        ),
+        (changed(sample=-1), "its sample is -1, which cannot be"),
+        (changed(seconds=-0.5), "its seconds is -0.5, which cannot be"),
+        (changed(seconds=float("nan")), "its seconds is nan, which cannot be"),
+        (changed(usage=Usage(cost_usd=-1)), "its usage.cost_usd is -1, which cannot be"),
+        (changed(steps=(SEARCH.model_copy(update={"seconds": -2.0}),)), "its seconds of step 1 is -2, which cannot be"),
+        (asking("doc-999"), "step 2 opened doc-999, which nothing before had shown"),
+        (asking("doc-999"), "step 2 asked for doc-999, and opened mail-1"),
+        (
+            changed(steps=(SEARCH.model_copy(update={"observation": '{"hits":[{"id":"doc-1"}]}'}),)),
+            "step 1 has the ids mail-1, and its observation shows doc-1",
+        ),
         (changed(steps=(searching("x"), *scored().steps[1:])), "step 2 opened mail-1, which nothing before had shown"),
     ],
 )
@@ -72,6 +95,41 @@ def test_a_refused_opening_breaks_no_law() -> None:
     )
 
     assert faults(episode) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        (
+            {"question": "Who?"},
+            "its question is 'Who?', and its task's 'How much notice does the bakery contract ask for now?'",
+        ),
+        ({"family": "lookup"}, "its family is 'lookup', and its task's 'superseded'"),
+        ({"split": "heldout"}, "its split is 'heldout', and its task's 'train'"),
+    ],
+)
+def test_what_its_task_says_otherwise_is_told(library: Library, fields: dict[str, object], fault: str) -> None:
+    assert fault in faults(played_on(library, changed(**fields)), library)
+
+
+def test_another_day_than_that_of_its_task_is_told(library: Library) -> None:
+    asked, *rest = scored().messages
+    moved = changed(messages=({**asked, "content": asked["content"].replace("2025", "2024")}, *rest))
+
+    assert faults(played_on(library, moved), library) == ["its day of asking is '2024-06-30', and its task's '2025-06-30'"]
+
+
+def test_a_day_that_was_not_told_is_missed(library: Library) -> None:
+    asked, *rest = scored().messages
+    silent = changed(messages=({**asked, "content": scored().question}, *rest))
+
+    assert faults(played_on(library, silent), library) == ["its day of asking is 'not told', and its task's '2025-06-30'"]
+
+
+def test_a_task_that_the_tasks_played_do_not_hold_is_told(library: Library) -> None:
+    edited = played_on(library, changed(task_id="tiny-9"))
+
+    assert faults(edited, library) == [f"the tasks it was played on, which {library.folder} holds, have no 'tiny-9'"]
 
 
 @pytest.fixture
@@ -122,10 +180,19 @@ def test_every_finding_of_a_folder_names_file_and_line(tmp_path: Path, library: 
     assert str(verdict.findings[0]) == f"{file} line 2 tiny-1: it made 3 calls under a limit of 1"
 
 
-@pytest.mark.parametrize("name", ["train.metrics.jsonl", "eval.json", "train.json"])
-def test_a_summary_alone_can_be_checked(tmp_path: Path, name: str) -> None:
-    (tmp_path / "eval.json").write_text("{}")
-    (finding,) = validate_artifacts(save(tmp_path / name, damaged=["{}"]), UNKNOWN).findings
+@pytest.mark.parametrize("name", ["train.metrics.jsonl", "eval.json", "chats.jsonl"])
+def test_a_file_of_something_else_is_refused_with_what_was_expected(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"line 1 is not a trajectory: .*; no line of the file is a trajectory: expected is"):
+        validate_artifacts(save(tmp_path / name, damaged=['{"messages":[],"tools":[]}']), UNKNOWN)
 
-    assert (finding.file, finding.line) == (tmp_path / name, 1)
-    assert "field 'run_id': Field required" in finding.problem
+
+def test_an_empty_file_is_nothing_to_check(tmp_path: Path) -> None:
+    with pytest.raises(NothingToReadError, match="holds no trajectory yet; .*, or name another file or folder$"):
+        validate_artifacts(save(tmp_path / "demo.jsonl"), UNKNOWN)
+
+
+def test_a_folder_of_summaries_alone_is_nothing_to_check(tmp_path: Path) -> None:
+    save(tmp_path / "train.metrics.jsonl", damaged=["{}"])
+
+    with pytest.raises(NothingToReadError, match="holds no trajectories yet"):
+        validate_artifacts(tmp_path, UNKNOWN)

@@ -37,6 +37,12 @@ def test_a_right_answer_is_shown_whole() -> None:
     assert "lost" not in shown_text
 
 
+def test_the_day_of_the_question_is_shown() -> None:
+    assert "Question, asked on 2025-06-30\n" in text_of(scored())
+    assert "Question\n" in text_of(scored(messages=()))
+    assert as_object("a", "b", 1, scored(), KNOWN)["asked_on"] == "2025-06-30"
+
+
 def test_a_required_record_is_followed_from_search_to_citation() -> None:
     (slot,) = slots_reached(scored(), NOTICE_TASK)
 
