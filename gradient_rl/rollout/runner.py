@@ -232,5 +232,5 @@ def take_reply(reply: Reply, episode: Episode) -> list[Message]:
 @cache
 def versions() -> dict[str, str]:
     """Versions of what a trajectory depends on."""
-    packages = {name: version(name) for name in ("gradient-rl", "rank-bm25", "PyStemmer", "numpy")}
+    packages = {name: version(name) for name in ("gradient-rl", "PyStemmer", "numpy")}
     return {"python": platform.python_version(), **packages}
