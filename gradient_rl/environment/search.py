@@ -13,7 +13,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol, cast
@@ -68,6 +68,7 @@ class BM25Index:
         self._kinds: list[RecordKind] = []
         self._docs: dict[str, array[int]] = {}
         self._counts: dict[str, array[int]] = {}
+        self._rarities: dict[str, float] = {}
         lengths = [self._add(place, workspace.records[record_id]) for place, record_id in enumerate(self._ids)]
         self._lengths = np.asarray(lengths, dtype=np.float64)
         self._mean_length = sum(lengths) / max(1, len(lengths))
@@ -86,19 +87,23 @@ class BM25Index:
 
     def rarity(self, term: str) -> float:
         """Lucene's inverse document frequency of a term; the highest for one that stands nowhere."""
-        found = len(self._docs.get(term, ()))
-        return math.log(1 + (len(self._ids) - found + 0.5) / (found + 0.5))
+        if term not in self._docs:
+            return math.log(2 * len(self._ids) + 2)
+        if term not in self._rarities:
+            found = len(self._docs[term])
+            self._rarities[term] = math.log(1 + (len(self._ids) - found + 0.5) / (found + 0.5))
+        return self._rarities[term]
 
     def rank(self, query: str, kinds: Collection[RecordKind], limit: int) -> list[str]:
         """See `SearchIndex.rank`."""
-        scores = np.zeros(len(self._ids))
-        for term in tokenise(query):
-            if term in self._docs:
-                docs, weights = self._weights_of(term)
-                scores[docs] += weights
+        weighed = [self._weights_of(term) for term in tokenise(query) if term in self._docs]
+        if not weighed:
+            return []
+        docs, weights = (np.concatenate(arrays) for arrays in zip(*weighed, strict=True))
+        scores = np.bincount(docs, weights)
         matching = np.flatnonzero(scores)
         best: list[int] = matching[np.argsort(-scores[matching], kind="stable")].tolist()
-        return [self._ids[place] for place in islice((place for place in best if self._kinds[place] in kinds), limit)]
+        return list(islice((self._ids[place] for place in best if self._kinds[place] in kinds), limit))
 
     def snippet(self, record_id: str, query: str) -> str:
         """See `SearchIndex.snippet`."""
@@ -107,10 +112,11 @@ class BM25Index:
             return " ".join(words)
         places = self._places_in(record_id)
         found: dict[int, set[str]] = defaultdict(set)
-        for term in self._telling_terms(places.keys() & set(tokenise(query))):
+        telling = self._telling_terms(places.keys() & set(tokenise(query)))
+        for term in telling:
             for place in places[term]:
                 found[place].add(term)
-        start = _best_window(sorted(found.items()), self.rarity)
+        start = _best_window(sorted(found.items()), telling)
         start = max(0, min(start - SNIPPET_WORDS // 4, len(words) - SNIPPET_WORDS))
         shown = " ".join(words[start : start + SNIPPET_WORDS])
         return f"{'… ' if start else ''}{shown}{' …' if start + SNIPPET_WORDS < len(words) else ''}"
@@ -125,9 +131,10 @@ class BM25Index:
     def _read_words(self, record_id: str) -> list[str]:
         return _WORD.findall(self._records[record_id].body)
 
-    def _telling_terms(self, terms: Collection[str]) -> list[str]:
-        """The rarest of these terms, the first in the alphabet among equals: common words would drown them."""
-        return sorted(terms, key=lambda term: (-self.rarity(term), term))[:_SNIPPET_TERMS]
+    def _telling_terms(self, terms: Collection[str]) -> dict[str, float]:
+        """The rarest of these terms with their rarity, equals by the alphabet: common words would drown them."""
+        rarities = sorted((-self.rarity(term), term) for term in terms)
+        return {term: -rarity for rarity, term in rarities[:_SNIPPET_TERMS]}
 
     def _read_places(self, record_id: str) -> dict[str, list[int]]:
         """Where in a record's words each term stands."""
@@ -186,7 +193,7 @@ def _stemmer() -> _StemsWords:
     return cast("_StemsWords", Stemmer.Stemmer("english"))  # pyright: ignore[reportUnknownMemberType] - untyped package
 
 
-def _best_window(matches: Sequence[tuple[int, set[str]]], rarity: Callable[[str], float]) -> int:
+def _best_window(matches: Sequence[tuple[int, set[str]]], weights: Mapping[str, float]) -> int:
     """First word of the stretch whose distinct matching terms weigh most; the earliest of equals."""
     best, best_start = -1.0, 0
     for index, (start, _) in enumerate(matches):
@@ -195,7 +202,7 @@ def _best_window(matches: Sequence[tuple[int, set[str]]], rarity: Callable[[str]
             if place >= start + SNIPPET_WORDS * 3 // 4:
                 break
             inside |= terms
-        weight = sum(rarity(term) for term in sorted(inside))
+        weight = sum(weights[term] for term in sorted(inside))
         if weight > best + 1e-12:
             best, best_start = weight, start
     return best_start
