@@ -16,11 +16,13 @@ from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.task import Family, Split, Task
 from gradient_rl.schema.workspace import FrozenRecord, Record
 from gradient_rl.worlds.account import Founder
+from gradient_rl.worlds.account_drafts import AccountDrafts
 from gradient_rl.worlds.company import found_company
 from gradient_rl.worlds.difficulty import Difficulty
-from gradient_rl.worlds.drafts import AccountDrafts, Draft, Filed, deal_drafts, policy_drafts, work_drafts
+from gradient_rl.worlds.drafts import Draft, Filed
 from gradient_rl.worlds.entities import Account
 from gradient_rl.worlds.house import House
+from gradient_rl.worlds.house_drafts import deal_drafts, policy_drafts, work_drafts
 from gradient_rl.worlds.invariants import faults_in_account, faults_in_company, faults_in_scenes
 from gradient_rl.worlds.judging import MAX_KEYWORD_SHARE, Judge
 from gradient_rl.worlds.letters import Letters

@@ -10,11 +10,13 @@ from random import Random
 
 from gradient_rl.schema.workspace import Record
 from gradient_rl.worlds.account import Founder
+from gradient_rl.worlds.account_drafts import AccountDrafts
 from gradient_rl.worlds.company import found_company
 from gradient_rl.worlds.difficulty import Difficulty
-from gradient_rl.worlds.drafts import AccountDrafts, Draft, Filed, policy_drafts, work_drafts
+from gradient_rl.worlds.drafts import Draft, Filed
 from gradient_rl.worlds.entities import Account, Company
 from gradient_rl.worlds.house import House
+from gradient_rl.worlds.house_drafts import policy_drafts, work_drafts
 from gradient_rl.worlds.letters import Letters
 from gradient_rl.worlds.naming import Register
 from gradient_rl.worlds.office import load_office

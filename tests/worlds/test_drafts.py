@@ -11,8 +11,10 @@ import pytest
 from gradient_rl.evaluation.evidence import question_gives
 from gradient_rl.schema.task import Fact, FactKind, Family, Operation
 from gradient_rl.schema.workspace import Document, DocumentStatus, RecordKind
-from gradient_rl.worlds.drafts import AccountDrafts, Draft, Filed, policy_drafts, work_drafts
+from gradient_rl.worlds.account_drafts import AccountDrafts
+from gradient_rl.worlds.drafts import Draft, Filed
 from gradient_rl.worlds.entities import Account
+from gradient_rl.worlds.house_drafts import policy_drafts, work_drafts
 from gradient_rl.worlds.office import load_office
 from gradient_rl.worlds.trade import TRADES
 from tests.worlds.founding import DIFFICULTY, accounts_of, company_of, scenes_of, town_of, writer_for
