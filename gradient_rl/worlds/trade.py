@@ -136,7 +136,6 @@ class Extra(_Entry):
     """A thing of which a customer orders more, at a price that the contract gives for each."""
 
     key: str
-    one: str
     many: str
     price: Amounts
     per: str
@@ -276,7 +275,6 @@ class Trade(_Entry):
     """All that the generator knows of a trade."""
 
     key: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}$")]
-    title: str
     currency: Literal["EUR", "GBP", "USD"]
     companies: tuple[CompanyName, ...] = Field(min_length=4)
     agreements: Annotated[Phrases, phrases(3)]
