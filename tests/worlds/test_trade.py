@@ -112,9 +112,9 @@ def test_brackets_that_do_not_fit_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_missing_field_is_named_with_its_place(tmp_path: Path) -> None:
-    text = changed(r'^title = "[^"]*"$', "")
+    text = changed(r'^currency = "[^"]*"$', "")
 
-    assert fault_in(text, tmp_path) == ": title: Field required"
+    assert fault_in(text, tmp_path) == ": currency: Field required"
 
 
 def test_a_field_that_nobody_knows_is_named(tmp_path: Path) -> None:
