@@ -11,6 +11,8 @@ from gradient_rl.schema.workspace import FrozenRecord
 
 type Message = dict[str, Any]
 """One message, or one tool schema, in OpenAI's chat form."""
+type Transcript = Mapping[str, Any]
+"""A conversation to learn from: `messages` in OpenAI's form, what assistants said is learned, and the `tools` of it."""
 type ArtGroup = Mapping[str, Any]
 """One `art.TrajectoryGroup` as JSON; `reward` and `messages_and_choices` are there in every trajectory."""
 

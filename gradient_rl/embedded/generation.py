@@ -1,0 +1,242 @@
+"""Sampling from a language model, many conversations at once, each turn going on from the keys and values of the last.
+
+Each conversation keeps its own keys and values; only the layers between attentions run as one batch. So no padding is computed,
+and where the processor's matrix product does not depend on the number of rows, a reply does not depend on what ran beside it.
+A prompt is read in pieces that end where messages end, whatever of it was there already, for the same reason.
+"""
+
+# pyright: basic, reportMissingImports=false
+# torch and transformers are in the extra `lm`.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gradient_rl.embedded.attention import attend
+from gradient_rl.embedded.dialect import STOP
+
+if TYPE_CHECKING:
+    import torch
+
+ATTENTION = "gradient_threads"
+MAX_KEPT_TOKENS = 120_000
+"""Tokens whose keys and values are kept for conversations that may go on; 23 KB each for SmolLM2-135M."""
+_GROWTH = 512
+_SHORT = 8
+"""A piece is at least so long: the token that ends a reply is read with the message behind it."""
+_TAIL = 12
+"""Tokens looked at for the text that ends a call."""
+
+
+class Thread:
+    """The tokens of one conversation that were read, with their keys and values."""
+
+    def __init__(self, layers: int) -> None:
+        self.tokens: list[int] = []
+        self._keys: list[Any] = [None] * layers
+        self._values: list[Any] = [None] * layers
+
+    def extend(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append keys and values (heads x tokens x size), and give all of them."""
+        start, end = len(self.tokens), len(self.tokens) + keys.shape[1]
+        if self._keys[layer] is None or self._keys[layer].shape[1] < end:
+            self._keys[layer] = _grown(self._keys[layer], keys, start, end)
+            self._values[layer] = _grown(self._values[layer], values, start, end)
+        self._keys[layer][:, start:end] = keys
+        self._values[layer][:, start:end] = values
+        return self._keys[layer][:, :end], self._values[layer][:, :end]
+
+    def copied(self, length: int) -> Thread:
+        """A new thread of the first `length` tokens."""
+        made = Thread(len(self._keys))
+        made.tokens = self.tokens[:length]
+        made._keys = [keys[:, :length].clone() for keys in self._keys]
+        made._values = [values[:, :length].clone() for values in self._values]
+        return made
+
+
+def _grown(old: Any, like: torch.Tensor, start: int, end: int) -> torch.Tensor:
+    made = like.new_empty(like.shape[0], end + _GROWTH, like.shape[2])
+    if old is not None:
+        made[:, :start] = old[:, :start]
+    return made
+
+
+@dataclass
+class Request:
+    """A reply that is being sampled."""
+
+    prompt: Sequence[int]
+    step: int
+    temperature: float
+    max_tokens: int
+    seed: int
+    token_ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+    finish_reason: str | None = None
+    failure: BaseException | None = None
+    thread: Any = None
+    generator: Any = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.finish_reason is not None or self.failure is not None
+
+
+class Sampler:
+    """Samples replies from one state of a model. Not to be used from two threads at a time.
+
+    Args:
+        model: a causal language model of transformers, adapters in place.
+        end_ids: tokens that end a message.
+        decode: token ids to text.
+    """
+
+    def __init__(self, model: Any, end_ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> None:
+        _register()
+        self._model = model
+        self._ends = frozenset(end_ids)
+        self._decode = decode
+        self._kept: list[Thread] = []
+
+    def forget(self) -> None:
+        """Drop every thread: the weights have changed."""
+        self._kept.clear()
+
+    def begin(self, request: Request) -> None:
+        """Read the prompt and sample the first token."""
+        import torch
+
+        request.generator = torch.Generator().manual_seed(request.seed)
+        request.thread = self._thread_for(request.prompt)
+        logits = None
+        for piece in self._pieces(request.prompt, len(request.thread.tokens)):
+            logits = self._forward([request.thread], [piece])
+        assert logits is not None
+        self._take(request, logits[0])
+
+    def advance(self, requests: Sequence[Request]) -> None:
+        """Sample one more token for each."""
+        logits = self._forward([request.thread for request in requests], [request.token_ids[-1:] for request in requests])
+        for request, row in zip(requests, logits, strict=True):
+            self._take(request, row)
+
+    def _thread_for(self, prompt: Sequence[int]) -> Thread:
+        """A thread that holds the longest known beginning of a prompt, at least one token short of it."""
+        found, length = None, 0
+        for thread in self._kept:
+            common = self._usable(thread.tokens, prompt)
+            if common > length:
+                found, length = thread, common
+        if found is None:
+            return Thread(self._model.config.num_hidden_layers)
+        if length == len(found.tokens):
+            self._kept.remove(found)
+            return found
+        return found.copied(length)
+
+    def _usable(self, known: Sequence[int], prompt: Sequence[int]) -> int:
+        """How much of a thread a prompt can go on from: all of it, or up to where a message ends."""
+        limit = min(len(known), len(prompt) - 1)
+        common = next((i for i in range(limit) if known[i] != prompt[i]), limit)
+        if common == len(known):
+            return common
+        while common and prompt[common - 1] not in self._ends:
+            common -= 1
+        return common
+
+    def _pieces(self, prompt: Sequence[int], start: int) -> list[Sequence[int]]:
+        ends = [i + 1 for i in range(start + _SHORT, len(prompt) - 1) if prompt[i] in self._ends]
+        # What follows the last end is only the head of the reply; it is read with the message before it.
+        cuts = [start, *ends[:-1], len(prompt)]
+        return [prompt[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+
+    def _forward(self, threads: Sequence[Thread], tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+        """The logits behind the last token of each; either one thread and many tokens, or one token for each thread."""
+        import torch
+
+        device = self._model.device
+        ids = torch.tensor([list(piece) for piece in tokens], device=device)
+        starts = torch.tensor([[len(thread.tokens)] for thread in threads], device=device)
+        positions = starts + torch.arange(ids.shape[1], device=device)
+        with torch.inference_mode(), _attending(threads), _implementation(self._model):
+            hidden = self._model.model(input_ids=ids, position_ids=positions, use_cache=False).last_hidden_state
+            logits = self._model.lm_head(hidden[:, -1]).float()
+        for thread, piece in zip(threads, tokens, strict=True):
+            thread.tokens.extend(piece)
+        return logits
+
+    def _take(self, request: Request, logits: torch.Tensor) -> None:
+        token, logprob = _sample(logits, request.temperature, request.generator)
+        request.token_ids.append(token)
+        request.logprobs.append(logprob)
+        if token in self._ends:
+            request.finish_reason = "stop"
+        elif STOP in self._decode(request.token_ids[-_TAIL:]):
+            request.finish_reason = "tool_calls"
+        elif len(request.token_ids) >= request.max_tokens:
+            request.finish_reason = "length"
+        if request.done:
+            self._keep(request.thread)
+
+    def _keep(self, thread: Thread) -> None:
+        self._kept.append(thread)
+        while sum(len(kept.tokens) for kept in self._kept) > MAX_KEPT_TOKENS and len(self._kept) > 1:
+            self._kept.pop(0)
+
+
+def _sample(logits: torch.Tensor, temperature: float, generator: Any) -> tuple[int, float]:
+    """A token, and its log-probability at the temperature it was drawn at; at 0 the likeliest, and that at 1."""
+    import torch
+
+    logprobs = torch.log_softmax(logits / (temperature or 1.0), -1).cpu()
+    token = int(torch.multinomial(logprobs.exp(), 1, generator=generator)) if temperature else int(logprobs.argmax())
+    return token, float(logprobs[token])
+
+
+_threads: list[Sequence[Thread]] = []
+"""Whose turn it is in a forward pass; the attention function has no other way to know."""
+
+
+@contextmanager
+def _attending(threads: Sequence[Thread]) -> Any:
+    _threads.append(threads)
+    try:
+        yield
+    finally:
+        _threads.pop()
+
+
+@contextmanager
+def _implementation(model: Any) -> Any:
+    """The model's attention is ours within, and as it was outside."""
+    config = model.config
+    before = config._attn_implementation
+    config._attn_implementation = ATTENTION
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def _register() -> None:
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(ATTENTION, _attend)
+
+
+def _attend(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, scaling: float, **_: Any
+) -> tuple[torch.Tensor, None]:
+    """Attention of each row over its own thread; rows x heads x tokens x size in, rows x tokens x heads x size out."""
+    import torch
+
+    made = []
+    for row, thread in enumerate(_threads[-1]):
+        keys, values = thread.extend(module.layer_idx, key[row], value[row])
+        made.append(attend(query[row], keys, values, scaling))
+    return torch.stack(made).transpose(1, 2).contiguous(), None

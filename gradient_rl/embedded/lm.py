@@ -1,0 +1,373 @@
+"""A real language model behind the server: sampled with log-probabilities, trained by LoRA, one state for each step."""
+
+# pyright: basic, reportMissingImports=false
+# torch, transformers, peft and safetensors are in the extra `lm`.
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from gradient_rl.embedded.dialect import as_message, as_text
+from gradient_rl.embedded.generation import Request, Sampler
+from gradient_rl.embedded.jobs import JobError
+from gradient_rl.embedded.model import ArtGroup, Completion, Message, Transcript
+from gradient_rl.embedded.sequences import Sequence_, sequences_in
+from gradient_rl.embedded.update import Optimizer, Scorer, Settings, imitate, improve
+from gradient_rl.embedded.weights import Loaded, load
+from gradient_rl.errors import DataError, UsageError
+from gradient_rl.rewards.advantages import Estimator
+
+if TYPE_CHECKING:
+    import torch
+
+RANK = 16
+ALPHA = 32
+"""Adapters are scaled by ALPHA / RANK."""
+TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+CONCURRENCY = 32
+"""Replies that are sampled at once."""
+UPDATES = 4
+"""Optimizer steps of one training job."""
+LEARNING_RATE = 1e-4
+WARM_LEARNING_RATE = 6e-4
+WARM_BATCH = 8
+_STATE = "optimizer.safetensors"
+_ADAPTER = "adapter_model.safetensors"
+
+
+class LanguageModel:
+    """See the module, and `ServedModel`.
+
+    Each step is a folder `step-000003` with the adapter as `peft` writes it, which `PeftModel.from_pretrained` reads, and the
+    optimizer's state. Of a job's config it reads `learning_rate`, `scale_rewards`, `ppo`, `epsilon`, `epsilon_high`,
+    `kl_penalty_coef` and `kl_penalty_reference_step` (if not given, the last state that was fine-tuned on examples, else the
+    base). What is to be trained on is sampled at temperature 1. Sampling waits while a job trains.
+
+    Args:
+        base_model: see `weights.load`.
+        folder: where the states are kept.
+
+    Raises:
+        UsageError: the extra is not installed.
+        NothingToReadError: there are no such weights.
+    """
+
+    concurrency = CONCURRENCY
+
+    def __init__(self, base_model: str, folder: Path) -> None:
+        self._use(load(base_model), folder)
+
+    @classmethod
+    def of(cls, loaded: Loaded, folder: Path) -> LanguageModel:
+        """The same over a model that is loaded already."""
+        made = cls.__new__(cls)
+        made._use(loaded, folder)
+        return made
+
+    def _use(self, loaded: Loaded, folder: Path) -> None:
+        self._tokenizer, self._folder = loaded.tokenizer, folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._adapted = _with_adapter(loaded.model)
+        self._model = self._adapted.get_base_model()
+        self._parameters = {name: p for name, p in self._adapted.named_parameters() if p.requires_grad}
+        self._fresh = {name: p.detach().clone() for name, p in self._parameters.items()}
+        self._ends = _end_ids(loaded)
+        self._sampler = Sampler(self._model, self._ends, self._decoded)
+        self._scorer = Scorer(self._model)
+        self._turn = Lock()
+        self._waiting: list[Request] = []
+        self._running: list[Request] = []
+        self._loaded_step: int | None = None
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Message],
+        *,
+        step: int,
+        temperature: float,
+        max_tokens: int,
+        seed: int,
+    ) -> Completion:
+        """See `ServedModel.complete`. May be called from many threads; what waits is sampled together."""
+        prompt = self._tokens(as_text(self._tokenizer, messages, tools, reply=True))
+        self._refuse_too_long(len(prompt) + 1)
+        request = Request(prompt, step, temperature, min(max_tokens, self._context - len(prompt)), seed)
+        self._waiting.append(request)
+        while not request.done:
+            with self._turn:
+                while not request.done:
+                    self._advance()
+        if request.failure is not None:
+            raise request.failure
+        return self._completion(request, len(messages), tools)
+
+    def train(self, groups: Sequence[ArtGroup], config: Mapping[str, Any], *, step: int) -> Iterator[Mapping[str, float]]:
+        """See `ServedModel.train`. Groups whose rewards are alike teach nothing; if all are, the new state equals the old.
+
+        Raises:
+            JobError: a Choice was not sampled from this model, or a setting of the config is impossible.
+        """
+        settings = _settings(config)
+        sequences = sequences_in(
+            groups, Estimator.GROUP_STD if config.get("scale_rewards") is not False else Estimator.GROUP_MEAN
+        )
+        with self._turn:
+            references = self._references(sequences, config) if settings.kl_coefficient and sequences else None
+            optimizer = self._optimizer(step)
+            try:
+                if sequences:
+                    yield from improve(self._scorer, optimizer, sequences, references, settings, random.Random(step))
+                self._save(step + 1, optimizer)
+            finally:
+                self._forget_loaded()
+
+    def finetune(
+        self, transcripts: Sequence[Transcript], config: Mapping[str, Any], *, step: int
+    ) -> Iterator[Mapping[str, float]]:
+        """See `ServedModel.finetune`. One pass; the optimizer begins anew, and so does that of the step after it."""
+        sequences = [made for transcript in transcripts if (made := self._example(transcript)).places]
+        rate = _number(config, "learning_rate", WARM_LEARNING_RATE, 0.0, 1.0)
+        batch = int(_number(config, "batch_size", WARM_BATCH, 1, 4096)) if config.get("batch_size") != "auto" else WARM_BATCH
+        with self._turn:
+            optimizer = self._optimizer(step)
+            try:
+                yield from imitate(self._scorer, optimizer, sequences, rate, batch, random.Random(step))
+                self._save(step + 1, optimizer, fine_tuned=True)
+            finally:
+                self._forget_loaded()
+
+    def steps(self) -> Sequence[int]:
+        """See `ServedModel.steps`."""
+        return [0, *(step for step in _saved_steps(self._folder) if step)]
+
+    def forget(self, steps: Sequence[int]) -> None:
+        """See `ServedModel.forget`."""
+        for step in steps:
+            shutil.rmtree(self._at(step), ignore_errors=True)
+
+    def logprobs(self, sequence: Sequence_, step: int) -> torch.Tensor:
+        """Log-probabilities of the sampled tokens of a sequence at a step, computed as training computes them."""
+        import torch
+
+        with self._turn:
+            self._load(step)
+            with torch.no_grad():
+                return self._scorer.score(sequence)[0]
+
+    # Sampling: whoever waits for a reply works on all of them, until its own is done.
+
+    def _advance(self) -> None:
+        """Take in what waits for the state that is loaded, and sample a token for each that runs."""
+        if not self._running and self._waiting:
+            self._load(self._waiting[0].step)
+        self._running = [request for request in self._running if not request.done]
+        while len(self._running) < CONCURRENCY and (request := self._next()):
+            self._guarded(lambda request=request: self._sampler.begin(request), [request])
+            self._running.append(request)
+        active = [request for request in self._running if not request.done]
+        if active:
+            self._guarded(lambda: self._sampler.advance(active), active)
+
+    def _next(self) -> Request | None:
+        found = next((request for request in self._waiting if request.step == self._loaded_step), None)
+        if found is not None:
+            self._waiting.remove(found)
+        return found
+
+    def _guarded(self, work: Any, requests: Sequence[Request]) -> None:
+        """Do it; a failure is that of the requests, each of which is told in its own thread."""
+        try:
+            work()
+        except (RuntimeError, MemoryError, ValueError) as error:
+            for request in requests:
+                request.failure = error
+
+    def _completion(self, request: Request, number: int, tools: Sequence[Message]) -> Completion:
+        text_ids = [token for token in request.token_ids if token not in self._ends]
+        message = as_message(self._decoded(text_ids), number, tools)
+        finish: Any = "tool_calls" if message.get("tool_calls") else request.finish_reason
+        if finish == "tool_calls" and not message.get("tool_calls"):
+            finish = "stop"  # the text ends with a call that this server cannot read; the client may
+        return Completion(
+            message=message,
+            prompt_token_ids=tuple(request.prompt),
+            token_ids=tuple(request.token_ids),
+            logprobs=tuple(request.logprobs),
+            tokens=tuple(self._decoded([token]) for token in request.token_ids),
+            finish_reason=finish,
+        )
+
+    # Text and tokens.
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _decoded(self, token_ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    @property
+    def _context(self) -> int:
+        return int(self._model.config.max_position_embeddings)
+
+    def _refuse_too_long(self, tokens: int) -> None:
+        if tokens > self._context:
+            raise UsageError(
+                f"This model's maximum context length is {self._context} tokens, and the conversation has {tokens}; shorten it"
+            )
+
+    def _example(self, transcript: Transcript) -> Sequence_:
+        """The tokens of an example; those of the assistant's messages, with the token that ends each, are learned."""
+        messages, tools = transcript["messages"], transcript.get("tools") or ()
+        made = Sequence_([])
+        for at, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            prompt = self._tokens(as_text(self._tokenizer, messages[:at], tools, reply=True))
+            whole = self._tokens(as_text(self._tokenizer, messages[: at + 1], tools, reply=False))
+            if whole[: len(prompt)] != prompt or prompt[: len(made.tokens)] != made.tokens:
+                raise JobError(f"message {at} of an example does not continue the tokens before it; use another template")
+            end = next((i + 1 for i in range(len(prompt), len(whole)) if whole[i] in self._ends), len(whole))
+            made.add(prompt, whole[len(prompt) : end], ())
+        if len(made.tokens) > self._context:
+            raise JobError(f"an example has {len(made.tokens)} tokens, and the model reads {self._context}")
+        return made
+
+    # States.
+
+    def _at(self, step: int) -> Path:
+        return self._folder / f"step-{step:06}"
+
+    def _load(self, step: int) -> None:
+        """Put the weights of a step in place."""
+        import torch
+
+        if self._loaded_step == step:
+            return
+        state = self._read(step)
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                parameter.copy_(state.get(f"weight.{name}", self._fresh[name]))
+        self._sampler.forget()
+        self._loaded_step = step
+
+    def _forget_loaded(self) -> None:
+        self._loaded_step = None
+        self._sampler.forget()
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def _read(self, step: int) -> dict[str, torch.Tensor]:
+        if step == 0:
+            return {}
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            state = load_file(self._at(step) / _STATE)
+        except (OSError, SafetensorError) as error:
+            raise DataError(
+                f"{self._at(step)} does not hold the state of step {step}: {error}; restore it, or train again"
+            ) from None
+        strange = [name for name in self._parameters if f"weight.{name}" not in state]
+        if strange:
+            raise DataError(f"{self._at(step)} was made for another model: it has no '{strange[0]}'; train again")
+        return state
+
+    def _optimizer(self, step: int) -> Optimizer:
+        self._load(step)
+        state = self._read(step)
+        kept = {n: v for n, v in state.items() if n.startswith("weight.")} if "fine_tuned" in state else state
+        return Optimizer(self._parameters, kept)
+
+    def _save(self, step: int, optimizer: Optimizer, *, fine_tuned: bool = False) -> None:
+        """The adapter in peft's form and the optimizer's state, in a folder that is there whole or not at all."""
+        import torch
+        from safetensors.torch import save_file
+
+        making = Path(tempfile.mkdtemp(prefix=".making-", dir=self._folder))
+        try:
+            state = optimizer.state() | ({"fine_tuned": torch.ones(())} if fine_tuned else {})
+            save_file({name: value.contiguous() for name, value in state.items()}, making / _STATE)
+            save_file(_adapter_names(optimizer.weights()), making / _ADAPTER)
+            self._adapted.peft_config["default"].save_pretrained(str(making))
+            shutil.rmtree(self._at(step), ignore_errors=True)
+            _synced(making)
+            making.rename(self._at(step))
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+
+    def _references(self, sequences: Sequence[Sequence_], config: Mapping[str, Any]) -> list[torch.Tensor]:
+        import torch
+
+        step = config.get("kl_penalty_reference_step")
+        self._load(self._fine_tuned_step() if step is None else int(step))
+        with torch.no_grad():
+            return [self._scorer.score(sequence)[0] for sequence in sequences]
+
+    def _fine_tuned_step(self) -> int:
+        return max((step for step in self.steps() if step and "fine_tuned" in self._read(step)), default=0)
+
+
+def _with_adapter(model: Any) -> Any:
+    """The model with a LoRA adapter on every projection; it changes nothing as long as it is fresh."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=list(TARGETS), lora_dropout=0.0, task_type="CAUSAL_LM")
+    with warnings.catch_warnings(action="ignore", category=FutureWarning), torch.random.fork_rng():
+        torch.manual_seed(0)
+        return get_peft_model(model, config, autocast_adapter_dtype=False)
+
+
+def _adapter_names(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """As `peft` names them in a file: without the adapter's own name."""
+    return {name.replace(".default.", "."): value.contiguous() for name, value in weights.items()}
+
+
+def _saved_steps(folder: Path) -> list[int]:
+    found = [re.fullmatch(r"step-(\d{6,})", path.name) for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(match[1]) for match in found if match)
+
+
+def _synced(folder: Path) -> None:
+    import os
+
+    for path in [*folder.iterdir(), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _end_ids(loaded: Loaded) -> tuple[int, ...]:
+    """The tokens that end a message: those of the generation config, and the tokenizer's own."""
+    declared = loaded.model.generation_config.eos_token_id if loaded.model.generation_config else None
+    many = declared if isinstance(declared, list) else [declared]
+    return tuple(dict.fromkeys(int(token) for token in [*many, loaded.tokenizer.eos_token_id] if token is not None))
+
+
+def _settings(config: Mapping[str, Any]) -> Settings:
+    kl = _number(config, "kl_penalty_coef", 0.0, 0.0, 1e6)
+    loss = {"ppo": bool(config.get("ppo") or config.get("loss_fn") == "ppo"), "kl_penalty_coef": kl}
+    for name in ("epsilon", "epsilon_high"):
+        if config.get(name) is not None:
+            loss[name] = _number(config, name, 0.0, 0.0, 1e6)
+    return Settings(_number(config, "learning_rate", LEARNING_RATE, 0.0, 1.0), loss, kl, UPDATES)
+
+
+def _number(config: Mapping[str, Any], name: str, default: float, least: float, most: float) -> float:
+    value: object = config.get(name)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise JobError(f"{name} is {value!r}; it must be a number from {least:g} to {most:g}")
+    return float(value)

@@ -1,0 +1,292 @@
+"""The language model behind the server, on random weights: what it samples, what it learns, what it keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gradient_rl.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gradient_rl.embedded.lm import LanguageModel
+    from gradient_rl.embedded.model import Completion
+    from gradient_rl.embedded.sequences import Sequence_
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.lm
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "search", "description": "Search it.", "parameters": {"properties": {"query": {}}}},
+    }
+]
+ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+CALL = {"id": "call_2", "type": "function", "function": {"name": "search", "arguments": '{"query": "a"}'}}
+CALLED = [*ASKED, {"role": "assistant", "content": None, "tool_calls": [CALL]}]
+ANSWERED = [*CALLED, {"role": "tool", "tool_call_id": "call_2", "content": '{"hits":[]}'}]
+
+
+def complete(model, messages=ASKED, seed=1, step=0, temperature=1.0, max_tokens=24) -> Completion:
+    return model.complete(messages, TOOLS, step=step, temperature=temperature, max_tokens=max_tokens, seed=seed)
+
+
+def sequence_of(completion) -> Sequence_:
+    from gradient_rl.embedded.sequences import Sequence_
+
+    sequence = Sequence_([])
+    sequence.add(list(completion.prompt_token_ids), list(completion.token_ids), completion.logprobs)
+    return sequence
+
+
+def recomputed(model, completion, step=0) -> list[float]:
+    return model.logprobs(sequence_of(completion), step).tolist()
+
+
+def choice_of(completion) -> dict[str, object]:
+    return {
+        "finish_reason": completion.finish_reason,
+        "message": completion.message,
+        "prompt_token_ids": list(completion.prompt_token_ids),
+        "token_ids": list(completion.token_ids),
+        "logprobs": {"content": [{"token": "", "logprob": logprob} for logprob in completion.logprobs]},
+    }
+
+
+def group_of(completions, rewards) -> dict[str, object]:
+    return {
+        "trajectories": [
+            {"messages_and_choices": [*ASKED, choice_of(said)], "reward": reward}
+            for said, reward in zip(completions, rewards, strict=True)
+        ]
+    }
+
+
+def fine_tuned(model, times=8, **config: float) -> list[Mapping[str, float]]:
+    return list(model.finetune([{"messages": CALLED, "tools": TOOLS}] * times, {"batch_size": 1, **config}, step=0))
+
+
+@pytest.fixture
+def model(tmp_path) -> LanguageModel:
+    from tests.embedded.tiny_lm import tiny_lm
+
+    return tiny_lm(tmp_path / "states")
+
+
+def test_recorded_log_probabilities_are_those_that_training_computes(model) -> None:
+    said = complete(model)
+
+    assert recomputed(model, said) == pytest.approx(said.logprobs, abs=1e-4)
+
+
+def test_they_are_so_in_a_later_turn_which_goes_on_from_the_keys_of_the_first(model) -> None:
+    complete(model)
+    said = complete(model, ANSWERED)
+
+    assert recomputed(model, said) == pytest.approx(said.logprobs, abs=1e-4)
+
+
+def test_the_same_seed_says_the_same_whatever_runs_beside_it(model) -> None:
+    alone = [complete(model, seed=seed) for seed in range(12)]
+    with ThreadPoolExecutor(12) as threads:
+        together = list(threads.map(lambda seed: complete(model, seed=seed), range(12)))
+
+    assert [said.token_ids for said in together] == [said.token_ids for said in alone]
+    assert len({said.token_ids for said in alone}) > 6
+
+
+def test_at_temperature_0_the_likeliest_token_is_taken(model) -> None:
+    said = complete(model, temperature=0.0, max_tokens=1)
+    others = [complete(model, seed=seed, max_tokens=1).logprobs[0] for seed in range(20)]
+
+    assert said.logprobs[0] >= max(others)
+
+
+def test_a_reply_ends_at_its_limit(model) -> None:
+    said = complete(model, max_tokens=5)
+
+    assert (len(said.token_ids), said.finish_reason) == (5, "length")
+
+
+def test_a_conversation_longer_than_the_context_is_refused_with_both_numbers(model) -> None:
+    with pytest.raises(UsageError, match=r"maximum context length is 4096 tokens, and the conversation has 5\d\d\d"):
+        complete(model, [*ASKED, {"role": "user", "content": "x" * 5000}])
+
+
+def test_fine_tuning_teaches_the_call_and_leaves_the_base_as_it_was(model) -> None:
+    before = complete(model)
+    told = fine_tuned(model, times=300, learning_rate=0.03)
+    said = complete(model, step=1, temperature=0.0, max_tokens=80)
+
+    assert told[-1]["loss"] < 0.2 < told[0]["loss"]
+    assert said.message["tool_calls"][0]["function"] == CALL["function"]
+    assert said.finish_reason == "tool_calls"
+    assert complete(model).logprobs == before.logprobs
+    assert list(model.steps()) == [0, 1]
+
+
+def test_a_state_survives_the_process(model, tmp_path) -> None:
+    from tests.embedded.tiny_lm import tiny_lm
+
+    fine_tuned(model)
+    again = tiny_lm(tmp_path / "states")
+
+    assert complete(again, step=1).logprobs == complete(model, step=1).logprobs != complete(model).logprobs
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_the_adapter_is_one_that_peft_reads(model, tmp_path) -> None:
+    from peft import PeftModel
+
+    from gradient_rl.embedded.update import Scorer
+    from tests.embedded.tiny_lm import random_model
+
+    fine_tuned(model)
+    read = PeftModel.from_pretrained(random_model(), str(tmp_path / "states/step-000001"))
+    sequence = sequence_of(complete(model))
+    with torch.no_grad():
+        logprobs = Scorer(read.get_base_model()).score(sequence)[0]
+
+    assert logprobs.tolist() == pytest.approx(model.logprobs(sequence, 1).tolist(), abs=1e-5)
+
+
+def test_what_was_rewarded_becomes_likelier_and_the_rest_less_likely(model) -> None:
+    said = [complete(model, seed=seed) for seed in range(4)]
+    told = list(model.train([group_of(said, [1.0, 0.0, 0.0, 1.0])], {"learning_rate": 1e-3}, step=0))
+    gains = [sum(recomputed(model, s, step=1)) - sum(s.logprobs) for s in said]
+
+    assert min(gains[0], gains[3]) > 0 > max(gains[1], gains[2])
+    assert all(math.isfinite(value) for metrics in told for value in metrics.values())
+    assert told[0]["loss/logprob_gap"] < 1e-4
+
+
+def test_a_group_of_equal_rewards_teaches_nothing(model) -> None:
+    said = [complete(model, seed=seed) for seed in range(2)]
+
+    assert list(model.train([group_of(said, [0.5, 0.5])], {}, step=0)) == []
+    assert complete(model, step=1).logprobs == complete(model).logprobs
+
+
+def test_the_kl_penalty_holds_the_policy_to_its_reference(model) -> None:
+    fine_tuned(model)
+    said = [complete(model, seed=seed, step=1) for seed in range(4)]
+    group = group_of(said, [1.0, 0.0, 0.0, 1.0])
+    [*_, free] = model.train([group], {"kl_penalty_coef": 0.5, "kl_penalty_reference_step": 0}, step=1)
+
+    assert free["kl_policy_ref"] != 0.0
+
+
+def test_training_that_is_given_up_leaves_no_state(model) -> None:
+    said = [complete(model, seed=seed) for seed in range(8)]
+    training = model.train([group_of(said, [1.0, 0.0] * 4)], {}, step=0)
+    next(training)
+    training.close()
+
+    assert list(model.steps()) == [0]
+    assert [path.name for path in (model._folder).iterdir()] == []
+    assert complete(model).logprobs == said[1].logprobs
+
+
+def test_training_goes_on_as_if_the_process_had_not_ended(model, tmp_path) -> None:
+    from tests.embedded.tiny_lm import tiny_lm
+
+    groups = [group_of([complete(model, seed=seed) for seed in range(4)], [1.0, 0.0, 0.0, 1.0])]
+    list(model.train(groups, {"learning_rate": 1e-3}, step=0))
+    list(tiny_lm(tmp_path / "states").train(groups, {"learning_rate": 1e-3}, step=1))
+    ended = complete(tiny_lm(tmp_path / "states"), step=2).logprobs
+    list(model.train(groups, {"learning_rate": 1e-3}, step=1))
+
+    assert complete(model, step=2).logprobs == ended
+
+
+def test_forgotten_steps_are_gone(model) -> None:
+    fine_tuned(model)
+    model.forget([1])
+
+    assert list(model.steps()) == [0]
+
+
+def test_a_damaged_state_is_told_with_its_folder(model, tmp_path) -> None:
+    fine_tuned(model)
+    (tmp_path / "states/step-000001/optimizer.safetensors").write_bytes(b"\0" * 64)
+
+    with pytest.raises(DataError, match="step-000001 does not hold the state of step 1"):
+        complete(model, step=1)
+
+
+def test_the_gradient_is_that_of_finite_differences() -> None:
+    from gradient_rl.embedded.sequences import Sequence_
+    from gradient_rl.embedded.update import Scorer, Settings, policy_loss
+    from tests.embedded.tiny_lm import random_model
+
+    model = random_model()
+    sequence = Sequence_(list(range(40)), 0.7, [20, 21, 30], [-5.0, -6.0, -4.0])
+    weight = model.model.layers[0].mlp.down_proj.weight
+    settings = Settings(1e-3, {"ppo": False, "epsilon": 10.0, "epsilon_high": 1e9})
+
+    def loss() -> torch.Tensor:
+        return policy_loss(sequence, Scorer(model).score(sequence)[0], None, settings)[0]
+
+    def moved(by) -> float:
+        with torch.no_grad():
+            weight.add_(direction, alpha=by)
+            # CISPO's ratio is a constant of its gradient, so the differences are those of the log-probabilities it weighs.
+            logprobs = Scorer(model).score(sequence)[0]
+            weight.sub_(direction, alpha=by)
+        return float(-(ratios * sequence.advantage * logprobs).sum())
+
+    with torch.no_grad():
+        ratios = (Scorer(model).score(sequence)[0] - torch.tensor(sequence.logprobs)).exp()
+    loss().backward()
+    direction = torch.randn_like(weight, generator=None) * 1.0
+    expected = (moved(3e-3) - moved(-3e-3)) / 6e-3
+
+    assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=0.02)
+
+
+def test_the_clipped_loss_is_that_of_a_hand_calculation() -> None:
+    from gradient_rl.embedded.sequences import Sequence_
+    from gradient_rl.embedded.update import Settings, policy_loss
+
+    old, new = [math.log(0.5), math.log(0.5)], torch.tensor([math.log(0.7), math.log(0.4)])
+    sequence = Sequence_([1, 2, 3], 2.0, [1, 2], old)
+    loss, terms = policy_loss(sequence, new, None, Settings(1e-3, {"ppo": True, "epsilon": 0.2}))
+
+    # Ratios 1.4 and 0.8; the advantage is positive, so the first is clipped to 1.2 and the second stands.
+    assert float(loss) == pytest.approx(-(1.2 * 2.0 + 0.8 * 2.0))
+    assert terms["loss/clipped"] == 1.0
+    assert terms["loss/ratio"] == pytest.approx(2.2)
+
+
+def test_only_sampled_tokens_are_learned_from(model) -> None:
+    [*_, first] = model.train([group_of([complete(model, seed=1), complete(model, seed=2)], [1.0, 0.0])], {}, step=0)
+    sequence = sequence_of(complete(model, seed=1))
+
+    assert [sequence.tokens[place] for place in sequence.places] == list(complete(model, seed=1).token_ids)
+    assert first["loss/ratio"] == pytest.approx(1.0, abs=0.2)
+
+
+def test_attention_in_blocks_is_attention() -> None:
+    from gradient_rl.embedded import attention
+
+    query, keys, values = torch.randn(4, 600, 16), torch.randn(2, 700, 16), torch.randn(2, 700, 16)
+    repeated = [each.repeat_interleave(2, 0)[None] for each in (keys, values)]
+    mask = torch.ones(600, 700, dtype=torch.bool).tril(100)
+    expected = torch.nn.functional.scaled_dot_product_attention(query[None], *repeated, attn_mask=mask)[0]
+
+    assert torch.allclose(attention.attend(query, keys, values, 16**-0.5), expected, atol=1e-5)
+
+
+def test_arguments_come_back_letter_by_letter(model) -> None:
+    fine_tuned(model, times=300, learning_rate=0.03)
+    said = complete(model, step=1, temperature=0.0, max_tokens=80)
+    again = model.complete([*ASKED, dict(said.message)], TOOLS, step=1, temperature=0.0, max_tokens=1, seed=0)
+
+    assert again.prompt_token_ids[: len(said.prompt_token_ids) + len(said.token_ids)] == said.prompt_token_ids + said.token_ids
+    assert json.loads(said.message["tool_calls"][0]["function"]["arguments"]) == {"query": "a"}
