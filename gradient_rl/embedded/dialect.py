@@ -32,9 +32,9 @@ _EXAMPLE = '<tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_c
 class ChatTokenizer(Protocol):
     """What of a tokenizer of transformers is used here."""
 
-    chat_template: Any
+    chat_template: object
 
-    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:  # noqa: ANN401 - as transformers has it
         """The conversation as text."""
         ...
 
@@ -121,7 +121,7 @@ def _offered(tools: Sequence[Message]) -> str:
 
 
 def _signature(function: Mapping[str, Any]) -> str:
-    """`search(query): Search all e-mails and documents by keywords.`"""
+    """One line, as `search(query): Search all e-mails and documents by keywords.` is one."""
     names = ", ".join(function.get("parameters", {}).get("properties", {}))
     first_sentence = str(function.get("description", "")).partition(". ")[0].rstrip(".")
     return f"{function['name']}({names}): {first_sentence}."

@@ -10,9 +10,11 @@ A prompt is read in pieces that end where messages end, whatever of it was there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gradient_rl.embedded.attention import attend
@@ -153,7 +155,7 @@ class Sampler:
         ends = [i + 1 for i in range(start + _SHORT, len(prompt) - 1) if prompt[i] in self._ends]
         # What follows the last end is only the head of the reply; it is read with the message before it.
         cuts = [start, *ends[:-1], len(prompt)]
-        return [prompt[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+        return [prompt[a:b] for a, b in pairwise(cuts) if b > a]
 
     def _forward(self, threads: Sequence[Thread], tokens: Sequence[Sequence[int]]) -> torch.Tensor:
         """The logits behind the last token of each; either one thread and many tokens, or one token for each thread."""
@@ -198,21 +200,21 @@ def _sample(logits: torch.Tensor, temperature: float, generator: Any) -> tuple[i
     return token, float(logprobs[token])
 
 
-_threads: list[Sequence[Thread]] = []
+_threads: ContextVar[Sequence[Thread]] = ContextVar("threads")
 """Whose turn it is in a forward pass; the attention function has no other way to know."""
 
 
 @contextmanager
-def _attending(threads: Sequence[Thread]) -> Any:
-    _threads.append(threads)
+def _attending(threads: Sequence[Thread]) -> Generator[None]:
+    token = _threads.set(threads)
     try:
         yield
     finally:
-        _threads.pop()
+        _threads.reset(token)
 
 
 @contextmanager
-def _implementation(model: Any) -> Any:
+def _implementation(model: Any) -> Generator[None]:
     """The model's attention is ours within, and as it was outside."""
     config = model.config
     before = config._attn_implementation
@@ -236,7 +238,7 @@ def _attend(
     import torch
 
     made = []
-    for row, thread in enumerate(_threads[-1]):
+    for row, thread in enumerate(_threads.get()):
         keys, values = thread.extend(module.layer_idx, key[row], value[row])
         made.append(attend(query[row], keys, values, scaling))
     return torch.stack(made).transpose(1, 2).contiguous(), None
