@@ -18,7 +18,11 @@ from gradient_rl.cli.terminal import (
     JsonOption,
     SeedOption,
     data_dir,
+    put,
+    put_json,
     reported_errors,
+    run_app,
+    stderr_console,
     stdout_console,
 )
 from gradient_rl.errors import DataError, NothingToReadError
@@ -108,7 +112,7 @@ def generate(
         if as_json:
             paraphrased = reworded.model_dump(mode="json") if reworded else None
             content = {**report.model_dump(mode="json"), "folder": str(out), "paraphrased": paraphrased}
-            typer.echo(json.dumps(content, ensure_ascii=False))
+            put_json(json.dumps(content, ensure_ascii=False))
             return
         from gradient_rl.report.worlds import print_paraphrases, print_world
 
@@ -143,7 +147,7 @@ def paraphrase(
 
         plan = Plan(share=share, questions=questions, concurrency=concurrency, max_requests=max_requests)
         report = _reword(folder, _writer(writer, base_url, api_key_env), plan)
-        typer.echo(report.model_dump_json()) if as_json else print_paraphrases(stdout_console(), report)
+        put_json(report.model_dump_json()) if as_json else print_paraphrases(stdout_console(), report)
 
 
 def _writer(spec: str, base_url: str | None, api_key_env: str | None) -> Writer:
@@ -171,7 +175,7 @@ def card(folder: FolderArgument = None, as_json: JsonOption = False, debug: Debu
 
         with _progress() as told:
             measured = card_of(data_dir(folder), told)
-        typer.echo(measured.model_dump_json()) if as_json else print_card(stdout_console(), measured)
+        put_json(measured.model_dump_json()) if as_json else print_card(stdout_console(), measured)
 
 
 @app.command()
@@ -191,7 +195,7 @@ def knobs(
 
         with _progress() as told:
             report = measure_knobs(load_trade(trade), records, count, seeds, told)
-        typer.echo(report.model_dump_json()) if as_json else print_knobs(stdout_console(), report)
+        put_json(report.model_dump_json()) if as_json else print_knobs(stdout_console(), report)
 
 
 @app.command()
@@ -205,7 +209,7 @@ def validate(folder: FolderArgument = None, as_json: JsonOption = False, debug: 
 
         directory = data_dir(folder)
         report = validate_data(directory)
-        typer.echo(json.dumps(_as_object(report), ensure_ascii=False)) if as_json else _print(report)
+        put_json(json.dumps(_as_object(report), ensure_ascii=False)) if as_json else _print(report)
         if report.findings:
             raise DataError(f"{directory} has {len(report.findings)} findings")
 
@@ -215,6 +219,7 @@ def tasks(data: DataOption = None, as_json: JsonOption = False, debug: DebugOpti
     """List the tasks: id, split, family, required records and question."""
     with reported_errors(debug):
         from gradient_rl.environment.workspace import HELDOUT_FILE, TRAIN_FILE, load_tasks
+        from gradient_rl.report.terminal import safe_line
 
         directory = data_dir(data)
         files = [directory / name for name in (TRAIN_FILE, HELDOUT_FILE) if (directory / name).exists()]
@@ -223,10 +228,10 @@ def tasks(data: DataOption = None, as_json: JsonOption = False, debug: DebugOpti
         found = [task for file in files for task in load_tasks(file).tasks]
         if as_json:
             rows = [{"id": t.id, "split": t.split, "family": t.family, "question": t.question} for t in found]
-            typer.echo(json.dumps({"schema_version": 1, "tasks": rows}, ensure_ascii=False))
+            put_json(json.dumps({"schema_version": 1, "tasks": rows}, ensure_ascii=False))
             return
         for task in found:
-            typer.echo(f"{task.id:<12}{task.split:<12}{task.family:<20}{len(task.required_sources)}  {task.question}")
+            put(f"{task.id:<12}{task.split:<12}{task.family:<20}{len(task.required_sources)}  {safe_line(task.question)}")
 
 
 @contextmanager
@@ -235,22 +240,17 @@ def _progress() -> Generator[Told]:
     if not sys.stderr.isatty():
         yield lambda what, done, of: None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=stderr_console(), transient=True) as bar:
         task = bar.add_task("")
         yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of)
 
 
 def _print(report: ValidationReport) -> None:
-    from rich.text import Text
-
-    from gradient_rl.report.terminal import safe
-
     console = stdout_console()
     for finding in report.findings:
-        console.print(Text(safe(str(finding))), soft_wrap=True)
+        put(str(finding))
     counts = ", ".join(f"{count} {split}" for split, count in report.tasks.items())
     console.print(f"{report.records} records; tasks: {counts}; {len(report.findings)} findings")
     for figures in report.keywords:
@@ -287,4 +287,4 @@ def _as_object(report: ValidationReport) -> dict[str, object]:
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    run_app(app)

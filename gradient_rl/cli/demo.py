@@ -14,7 +14,9 @@ from gradient_rl.cli.terminal import (
     JsonOption,
     SeedOption,
     data_dir,
+    put_json,
     reported_errors,
+    run_app,
     stdout_console,
 )
 
@@ -49,7 +51,7 @@ def demo(
         save_demo(played, artifacts)
         page = write_demo_report(artifacts, folder)
         if as_json:
-            typer.echo(played.to_json().decode(), nl=False)
+            put_json(played.to_json().decode())
         else:
             _show(played, artifacts, page)
 
@@ -69,4 +71,4 @@ def _show(played: Demo, artifacts: Path, page: Path) -> None:
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    run_app(app)

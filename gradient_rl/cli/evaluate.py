@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
-from gradient_rl.cli.remote import EMBEDDED, BaseUrlOption, KeyOption, PriceOption, find_access
+from gradient_rl.cli.remote import EMBEDDED, BaseUrlOption, KeyOption, PriceOption, command_to_resume, find_access
 from gradient_rl.cli.terminal import (
     INTERRUPTED,
     ArtifactsOption,
@@ -23,8 +22,13 @@ from gradient_rl.cli.terminal import (
     JsonOption,
     SeedOption,
     data_dir,
+    put_json,
     reported_errors,
+    run_app,
+    say,
+    stderr_console,
     stdout_console,
+    warn,
 )
 from gradient_rl.errors import GateError, GradientError, UsageError
 
@@ -278,9 +282,8 @@ def _refuse_missing_rewards(evaluation: Evaluation) -> None:
 
 
 def _interrupted(saved: int, episodes: int) -> typer.Exit:
-    arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-    command = shlex.join(["gradient-eval", *arguments, "--resume"])
-    print(f"interrupted; {saved} of {episodes} episodes are saved. Go on with: {command}", file=sys.stderr)
+    command = command_to_resume("gradient-eval")
+    say(f"interrupted; {saved} of {episodes} episodes are saved. Go on with: {command}")
     return typer.Exit(INTERRUPTED)
 
 
@@ -290,14 +293,13 @@ def _progress(episodes: int, names: Sequence[str]) -> Generator[Listen]:
     if not sys.stderr.isatty():
         yield lambda name, outcome: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from gradient_rl.report.terminal import safe
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     rewards: dict[str, tuple[float, int]] = dict.fromkeys(names, (0.0, 0))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=stderr_console(), transient=True) as bar:
         task = bar.add_task("", total=episodes)
 
         def listen(name: str, outcome: Outcome) -> None:
@@ -314,7 +316,7 @@ def _print(evaluation: Evaluation, as_json: bool, following: str) -> None:
     if as_json:
         from gradient_rl.runs import json_line
 
-        typer.echo(json_line(evaluation.model_dump(mode="json")).decode(), nl=False)
+        put_json(json_line(evaluation.model_dump(mode="json")).decode())
         return
     from gradient_rl.report.evaluation import print_evaluation
 
@@ -349,9 +351,9 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 def _warn(fault: GradientError) -> None:
-    print(f"warning: {fault}", file=sys.stderr)
+    warn(str(fault))
 
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    run_app(app)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,10 @@ from gradient_rl.cli.terminal import (
     JsonOption,
     PathOption,
     data_dir,
+    put,
+    put_json,
     reported_errors,
+    run_app,
     stdout_console,
     warn,
     warn_of,
@@ -117,7 +119,7 @@ def show(
             _object(schema_version=SCHEMA_VERSION, **as_object(row.id, str(row.file), row.line, trajectory, background))
             return
         _print(shown(row.id, f"{row.file} line {row.line}", trajectory, background))
-        _put(f"\nNext: gradient-inspect list --task {row.task_id} shows who else worked on it, diff A B two of them aligned.")
+        put(f"\nNext: gradient-inspect list --task {row.task_id} shows who else worked on it, diff A B two of them aligned.")
 
 
 @app.command()
@@ -176,9 +178,9 @@ def curves(artifacts: PathOption = ARTIFACTS, as_json: JsonOption = False, debug
             _object(schema_version=SCHEMA_VERSION, series=found, damaged=damage_objects(damaged))
             return
         for line in curves_text(metrics, unicode=_shows("▁█●○┤└─")):
-            _put(line)
+            put(line)
         label = f"{metrics[0].run_id}, steps {metrics[0].step} to {metrics[-1].step}"
-        _put(f"\nRun {label}. Next: gradient-inspect diff A@0 A@latest shows how the behaviour of policy A changed.")
+        put(f"\nRun {label}. Next: gradient-inspect diff A@0 A@latest shows how the behaviour of policy A changed.")
 
 
 @app.command()
@@ -224,7 +226,7 @@ def export(
         if as_json:
             _object(schema_version=SCHEMA_VERSION, format=form, out=str(out), written=written, left_out=left_out)
         elif out is not None:
-            _put(f"Wrote {count(written, 'example')} to {out}.")
+            put(f"Wrote {count(written, 'example')} to {out}.")
 
 
 @app.command()
@@ -326,12 +328,12 @@ def _list(rows: Rows, chosen: tuple[Row, ...]) -> None:
     if chosen:
         width = _width()
         lines, cut = table(chosen, width, "…" if _shows("…") else "...")
-        _put("\n".join(lines))
+        put("\n".join(lines))
         cut_note = " Questions are shortened here; show has the whole." if cut else ""
     else:
         cut_note = " No trajectory fits; leave a filter out."
     following = "\nNext: gradient-inspect show ID" if chosen else ""
-    _put(f"\n{summary(chosen, rows.rows)}.{cut_note}{following}")
+    put(f"\n{summary(chosen, rows.rows)}.{cut_note}{following}")
 
 
 def _note_other_workspaces(chosen: Iterable[Row], folder: Path) -> None:
@@ -354,7 +356,7 @@ def _differences(found: tuple[TaskDifference, ...], first: str, second: str, as_
         _object(schema_version=SCHEMA_VERSION, a=first, b=second, tasks=[difference_object(each) for each in found])
         return
     _print([task_table(found, first, second)])
-    _put(f"\n{counted(found)}.\nNext: gradient-inspect diff {first} {second} --task {found[0].task_id}")
+    put(f"\n{counted(found)}.\nNext: gradient-inspect diff {first} {second} --task {found[0].task_id}")
 
 
 def _align(a: Row, b: Row, folder: Path, as_json: bool, of: TaskDifference | None = None) -> None:
@@ -386,14 +388,14 @@ def _align(a: Row, b: Row, folder: Path, as_json: bool, of: TaskDifference | Non
     console = stdout_console()
     _print(side_by_side((a.id, b.id), pair, task, console.width))
     samples = of_samples(of) if of else ""
-    _put(f"\n{samples}\nNext: gradient-inspect show {b.id}" if samples else f"\nNext: gradient-inspect show {b.id}")
+    put(f"\n{samples}\nNext: gradient-inspect show {b.id}" if samples else f"\nNext: gradient-inspect show {b.id}")
 
 
 def _findings(verdict: Verdict, folder: Path) -> None:
     from gradient_rl.report.terminal import count
 
     for finding in verdict.findings:
-        _put(str(finding))
+        put(str(finding))
     other = verdict.trajectories - verdict.recomputed - verdict.unscored - verdict.unknown
     left = (
         (verdict.unknown, f"not, because {folder} does not hold the tasks that were played"),
@@ -405,13 +407,15 @@ def _findings(verdict: Verdict, folder: Path) -> None:
         f"{count(len(verdict.files), 'file')}, {trajectories}; {count(len(verdict.findings), 'finding')}",
         ", ".join([f"{count(verdict.recomputed, 'reward')} computed again", *(f"{n} {why}" for n, why in left if n)]),
     )
-    _put("; ".join(said))
+    put("; ".join(said))
 
 
 def _write_lines(made: Iterable[dict[str, object]], out: Path | None) -> int:
     """Write one object a line, to a file at one stroke or to stdout as they come, and count them."""
+    from gradient_rl.report.terminal import safe_json
+
     if out is None:
-        count = sum(1 for line in _lines(made) if sys.stdout.write(line.decode()))
+        count = sum(1 for line in _lines(made) if sys.stdout.write(safe_json(line.decode())))
         sys.stdout.flush()
         return count
     temporary = out.with_name(f".{out.name}.tmp")
@@ -436,19 +440,13 @@ def _lines(made: Iterable[dict[str, object]]) -> Iterator[bytes]:
 def _object(**fields: object) -> None:
     from gradient_rl.runs import json_line
 
-    typer.echo(json_line(fields).decode(), nl=False)
+    put_json(json_line(fields).decode())
 
 
 def _print(parts: Iterable[RenderableType]) -> None:
     console = stdout_console()
     for part in parts:
         console.print(part)
-
-
-def _put(text: str) -> None:
-    from gradient_rl.report.terminal import safe
-
-    typer.echo(safe(text))
 
 
 def _width() -> int:
@@ -466,7 +464,4 @@ def _shows(text: str) -> bool:
 
 def main() -> None:
     """Entry point of the console script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # other people's text may hold what the terminal's encoding lacks
-    app()
+    run_app(app)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradient_rl.errors import MissingKeyError, UsageError
+from gradient_rl.errors import DataError, MissingKeyError, UsageError
 
 if TYPE_CHECKING:
     from gradient_rl.policies.adapters import Access
@@ -37,10 +40,17 @@ PriceOption = Annotated[
 
 
 def environment() -> dict[str, str]:
-    """The variables of `./.env`, and over them those of the real environment. Nothing is put into the environment."""
+    """The variables of `./.env`, and over them those of the real environment. Nothing is put into the environment.
+
+    Raises:
+        DataError: the file is not text.
+    """
     from dotenv import dotenv_values
 
-    written = {name: value for name, value in dotenv_values(Path(".env")).items() if value is not None}
+    try:
+        written = {name: value for name, value in dotenv_values(Path(".env")).items() if value is not None}
+    except UnicodeDecodeError as error:
+        raise DataError(f"./.env is not UTF-8 text: byte {error.start} cannot be read; save it as UTF-8") from None
     return {**written, **os.environ}
 
 
@@ -61,13 +71,31 @@ def needed_key(values: Mapping[str, str], key_name: str | None, base_url: str) -
 
     name, key = key_for(base_url, key_name, values)
     if name is None and not is_loopback(base_url):
-        raise MissingKeyError(f"--base-url {base_url}: which key may it see? name its variable with --api-key-env")
+        raise MissingKeyError(
+            f"--base-url {without_secrets(base_url)}: which key may it see? name its variable with --api-key-env"
+        )
     if not key and not is_loopback(base_url):
         raise MissingKeyError(
             f"training needs a Weights & Biases key and {name} is not set: get one at https://wandb.ai/authorize, then put the "
             f"line {name}=... into ./.env or export it; gradient-train without --policy art needs no key"
         )
     return key or "local"
+
+
+def without_secrets(text: str) -> str:
+    """The text without what its URLs carry for their servers alone: user, password and the values of the query."""
+    from gradient_rl.policies.endpoint import Endpoint
+
+    for url in re.findall(r"https?://[^\s/?#]\S*", text):
+        with suppress(UsageError):  # what is no URL is sent to nobody
+            text = text.replace(url, Endpoint(url, "", "").hide(url))
+    return text
+
+
+def command_to_resume(command: str) -> str:
+    """The command line of this process with `--resume`; secrets in it are to be written anew."""
+    arguments = [without_secrets(argument) for argument in sys.argv[1:] if argument != "--resume"]
+    return shlex.join([command, *arguments, "--resume"])
 
 
 def read_price(text: str | None) -> Price | None:

@@ -14,6 +14,8 @@ from gradient_rl.cli.terminal import (
     JsonOption,
     PathOption,
     data_dir,
+    put,
+    put_json,
     reported_errors,
     warn_of,
 )
@@ -49,6 +51,6 @@ def report(
         warn_of(damaged)
         if as_json:
             content = {"schema_version": REPORT_SCHEMA_VERSION, "file": str(written), "bytes": size, "damaged": len(damaged)}
-            typer.echo(json_line(content).decode(), nl=False)
+            put_json(json_line(content).decode())
         else:
-            typer.echo(f"Saved {written} ({size / 1e6:.1f} MB); open it in a browser.")
+            put(f"Saved {written} ({size / 1e6:.1f} MB); open it in a browser.")

@@ -7,8 +7,9 @@ import sys
 import traceback
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 _NAMED_DAMAGES = 20
+_WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+"""The base of all that Typer finds wrong; its own name is private, and has moved between versions."""
 PIPED_WIDTH = 110
 """Columns when the output is not a terminal."""
 
@@ -43,8 +46,8 @@ def reported_errors(debug: bool) -> Generator[None]:
         yield
     except GradientError as error:
         if debug:
-            traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+            _print_traceback()
+        say(f"error: {error}")
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -55,39 +58,96 @@ def reported_errors(debug: bool) -> Generator[None]:
         raise typer.Exit(0) from None
     except OSError as error:
         if debug:
-            traceback.print_exc()
-        print(
-            f"error: the output cannot be written: {error.strerror or error}; give it room, or another place", file=sys.stderr
-        )
+            _print_traceback()
+        say(f"error: the output cannot be written: {error.strerror or error}; give it room, or another place")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ArtifactError.exit_code) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:  # the last resort of a command: one sentence instead of a stack
+    except Exception as error:  # noqa: BLE001 - the last resort of a command: one sentence instead of a stack
         if debug:
-            raise
-        print(f"error: {type(error).__name__}: {error}; this is a fault of the program, --debug shows where", file=sys.stderr)
+            _print_traceback()
+        say(f"error: {type(error).__name__}: {error}; this is a fault of the program, --debug shows where")
         raise typer.Exit(1) from None
+
+
+def run_app(app: typer.Typer) -> NoReturn:
+    """Run a command line. Other people's text may hold what the terminal's encoding lacks, and shows as escapes then."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(standalone_mode=False)
+    except _WrongCommandLine as error:
+        error.message = _safe(error.message)  # Typer quotes what it was given as it is
+        error.show()
+        code = error.exit_code
+    except typer.Abort:
+        say("aborted")
+        code = 1
+    sys.exit(code)
 
 
 def stdout_console() -> Console:
     """A console for data on stdout: plain and of a fixed width when it is not a terminal."""
-    from rich.console import Console
+    return _console(None if sys.stdout.isatty() else PIPED_WIDTH)
 
-    class PipedConsole(Console):
+
+def stderr_console() -> Console:
+    """A console for what is drawn on stderr while a command works."""
+    return _console(None, stderr=True)
+
+
+def _console(width: int | None, *, stderr: bool = False) -> Console:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        """Its own control codes reach the terminal, and nobody else's."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Generator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(_safe(segment.text), segment.style)
+
         def on_broken_pipe(self) -> None:
             # Rich would end with 1, as if the run had failed; `reported_errors` knows better.
             raise BrokenPipeError
 
-    width = None if sys.stdout.isatty() else PIPED_WIDTH
-    return PipedConsole(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return SafeConsole(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def put(text: str) -> None:
+    """Print other people's text on stdout, with nothing in it that a terminal would obey."""
+    typer.echo(_safe(text))
+
+
+def put_json(text: str) -> None:
+    """Print one JSON object on stdout. It reads back as it was, and holds no control code as it stands."""
+    from gradient_rl.report.terminal import safe_json
+
+    typer.echo(safe_json(text.removesuffix("\n")))
+
+
+def say(text: str) -> None:
+    """Put a line on stderr, with nothing in it that a terminal would obey or take for another line."""
+    from gradient_rl.report.terminal import safe_line
+
+    print(safe_line(text), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
-    """Put a warning on stderr, with nothing in it that a terminal would obey."""
+    """Put a warning on stderr."""
+    say(f"warning: {text}")
+
+
+def _safe(text: str) -> str:
     from gradient_rl.report.terminal import safe
 
-    print(f"warning: {safe(text)}", file=sys.stderr)
+    return safe(text)
+
+
+def _print_traceback() -> None:
+    print(_safe(traceback.format_exc()), end="", file=sys.stderr)
 
 
 def warn_of(damaged: Iterable[Damage]) -> None:

@@ -19,6 +19,7 @@ from gradient_rl.cli.remote import (
     BaseUrlOption,
     KeyOption,
     PriceOption,
+    command_to_resume,
     confirm,
     environment,
     needed_key,
@@ -31,7 +32,11 @@ from gradient_rl.cli.terminal import (
     DebugOption,
     JsonOption,
     data_dir,
+    put_json,
     reported_errors,
+    run_app,
+    say,
+    stderr_console,
     stdout_console,
 )
 from gradient_rl.errors import GradientError, UsageError
@@ -171,7 +176,7 @@ def _run(
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
         plan = prepare_folder(plan, artifacts, resume=resume)
         if plan.moved:
-            print(f"the earlier training run is kept in {plan.moved}", file=sys.stderr)
+            say(f"the earlier training run is kept in {plan.moved}")
         with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):
             training = run_training(plan, learner, artifacts, stop, listener)
         if training is not None:
@@ -208,7 +213,7 @@ def _opening_dry(entries: Mapping[str, Entry], policy: str) -> Opening:
         from gradient_rl.training.loop import PAYLOAD
 
         if policy == ART:
-            print("a dry run has no model to ask, so the heuristic policy stands in for it", file=sys.stderr)
+            say("a dry run has no model to ask, so the heuristic policy stands in for it")
         entry = entries.get(policy, entries["heuristic"])
         untrained = replace(entry, make=_untrained) if entry.name == "linear" else entry
         yield DryRunLearner(untrained, artifacts / PAYLOAD)
@@ -300,14 +305,11 @@ def _tell_the_price(plan: Plan, remote: Remote) -> None:
     """Print what a run would send and what of it is billed, before the first call, and ask on a terminal."""
     from gradient_rl.training.estimate import estimate
 
-    print(estimate(plan, read_price(remote.price_per_million)), file=sys.stderr)
+    say(estimate(plan, read_price(remote.price_per_million)))
     if remote.backend == EMBEDDED:
-        print("It all happens on this machine; nothing is billed.", file=sys.stderr)
+        say("It all happens on this machine; nothing is billed.")
         return
-    print(
-        "Billed by the service: these tokens at its inference price, and its training. See https://wandb.ai/site/pricing",
-        file=sys.stderr,
-    )
+    say("Billed by the service: these tokens at its inference price, and its training. See https://wandb.ai/site/pricing")
     confirm(remote.yes)
 
 
@@ -321,7 +323,7 @@ def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[
     listeners: list[OnStep] = [steps.append]
     with ExitStack() as stack:
         if plan.config.policy == ART and not sys.stderr.isatty():
-            listeners.append(lambda metrics: print(step_line(metrics, plan.config.max_steps), file=sys.stderr, flush=True))
+            listeners.append(lambda metrics: say(step_line(metrics, plan.config.max_steps)))
         if wandb_key is not None:
             from gradient_rl.training.tracking import tracked
 
@@ -338,7 +340,6 @@ def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[
 @contextmanager
 def _live(plan: Plan, steps: list[StepMetrics], listeners: list[OnStep]) -> Generator[OnEpisode]:
     """A view of the run on stderr, drawn anew a few times a second."""
-    from rich.console import Console
     from rich.live import Live
 
     from gradient_rl.report.training import live_view
@@ -357,7 +358,7 @@ def _live(plan: Plan, steps: list[StepMetrics], listeners: list[OnStep]) -> Gene
         count += trajectory.split == "train"
 
     listeners.append(on_step)
-    with Live(get_renderable=view, console=Console(stderr=True), transient=True, refresh_per_second=4):
+    with Live(get_renderable=view, console=stderr_console(), transient=True, refresh_per_second=4):
         yield on_episode
 
 
@@ -365,7 +366,7 @@ def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_jso
     if as_json:
         from gradient_rl.runs import json_line
 
-        typer.echo(json_line(training.model_dump(mode="json")).decode(), nl=False)
+        put_json(json_line(training.model_dump(mode="json")).decode())
         return
     from gradient_rl.report.training import print_dry_run, print_training
 
@@ -393,13 +394,12 @@ def _refuse_missing_rewards(training: Training) -> None:
 
 
 def _interrupted(steps: list[StepMetrics]) -> typer.Exit:
-    arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-    command = shlex.join(["gradient-train", *arguments, "--resume"])
+    command = command_to_resume("gradient-train")
     done = steps[-1].step if steps else 0
-    print(f"interrupted; {done} steps are done and saved. Go on with: {command}", file=sys.stderr)
+    say(f"interrupted; {done} steps are done and saved. Go on with: {command}")
     return typer.Exit(INTERRUPTED)
 
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    run_app(app)

@@ -72,7 +72,7 @@ class Entry:
 
 def saved_states(folder: Path, policy: str) -> Sequence[Checkpoint]:
     """The states that a learned policy saved as `POLICY-STEP.json`, by step."""
-    found = [(re.fullmatch(rf"{policy}-(\d{{6,}})\.json", path.name), path) for path in folder.glob(f"{policy}-*.json")]
+    found = [(re.fullmatch(rf"{policy}-([0-9]{{6,}})\.json", path.name), path) for path in folder.glob(f"{policy}-*.json")]
     return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
+from gradient_rl.errors import ServiceError
 from gradient_rl.policies.base import Message, Reply, TransportError, json_object, wire_call
 from gradient_rl.policies.endpoint import Endpoint
 from gradient_rl.policies.faults import NO_CHOICES, NOT_JSON, Fault, connection_fault, status_fault, wait_s
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_S = 4.0
 """How long an idle connection is kept. Common servers close theirs after 5 s; a request sent into that moment is lost."""
+
+FIRST_ATTEMPTS = 2
+"""Connections tried to a server that has never answered. More of them would only delay the news that none is there."""
 
 _NOT_IN_BODY = {"timeout": "timeout", "extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json"}
 """Arguments of the client's `create` that are no fields of the request, by the option of `post` that does the same."""
@@ -62,6 +66,7 @@ class ChatPolicy:
         self._jitter = jitter or random.Random()
         self._clock = clock
         self._opened: tuple[asyncio.AbstractEventLoop, AsyncOpenAI] | None = None
+        self._reached = open_client is not None  # whoever made the client knows the server
 
     @property
     def name(self) -> str:
@@ -76,7 +81,7 @@ class ChatPolicy:
         Raises:
             TransportError: every attempt failed on the way.
             MissingKeyError: the endpoint refused the key.
-            ServiceError: the endpoint refused the request, so asking again would not help.
+            ServiceError: the endpoint refused the request, so asking again would not help; or no server was ever there.
         """
         request = self._request(messages, tools, rng)
         try:
@@ -112,9 +117,12 @@ class ChatPolicy:
         endpoint, fault = self._endpoint, Fault("")
         for attempt in range(1, endpoint.attempts + 1):
             answer = await self._ask_once(request)
+            self._reached |= not (isinstance(answer, Fault) and answer.unreached)
             if not isinstance(answer, Fault):
                 return answer
             fault = answer
+            if not self._reached and attempt == FIRST_ATTEMPTS:
+                raise ServiceError(f"nothing answers at {endpoint.shown_url}: {fault.what}; start it, or check the address")
             if attempt < endpoint.attempts:
                 await self._sleep(wait_s(fault, attempt, endpoint.max_wait_s, self._jitter, self._clock()))
         tries = f"{endpoint.attempts} attempt{'s' if endpoint.attempts > 1 else ''}"

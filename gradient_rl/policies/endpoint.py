@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -100,7 +101,8 @@ class Endpoint:
         """The key, and what the URL carries for the server alone, in each spelling that an answer may give them."""
         url = urlsplit(self.base_url)
         user_info = url.netloc.rpartition("@")[0]
-        bare = {self.api_key, *user_info.split(":"), *(value for _, value in parse_qsl(url.query))}
+        basic = b64encode(unquote(user_info).encode()).decode()  # how user and password are sent, and may be sent back
+        bare = {self.api_key, *user_info.split(":"), basic, *(value for _, value in parse_qsl(url.query))}
         return {spelled for secret in bare if secret for spelled in _spellings(secret)}
 
 

@@ -33,6 +33,8 @@ class Fault(NamedTuple):
     """Its class in words, such as `HTTP 502`."""
     retry_after: str | None = None
     """The server's own header, as it was sent."""
+    unreached: bool = False
+    """Whether no connection was made, so that no server has seen the request."""
 
 
 NOT_JSON = Fault("HTTP 200 with a body that is not JSON")
@@ -74,7 +76,9 @@ def connection_fault(endpoint: Endpoint, failure: Exception) -> Fault:
     kind = type(telling).__name__
     if kind in _UNSENDABLE:
         raise ServiceError(f"no request can be sent to {endpoint.shown_url} ({kind}); check the base URL and the key")
-    return Fault(f"no reply within {endpoint.timeout_s:g} s" if "Timeout" in kind else f"a failed connection ({kind})")
+    if "Timeout" in kind:
+        return Fault(f"no reply within {endpoint.timeout_s:g} s")
+    return Fault(f"a failed connection ({kind})", unreached=kind == "ConnectError")
 
 
 def wait_s(fault: Fault, attempt: int, max_wait_s: float, jitter: random.Random, now_s: float) -> float:

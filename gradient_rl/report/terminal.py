@@ -19,12 +19,27 @@ MIN_WIDTH_FOR_TWO = 96
 """Columns from which two trajectories stand side by side; below it they stand one above the other."""
 _BAR = 10
 _MAX_ANSWER_CHARS = 600
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
+    r"\u200b\u2028\u2029\u2060-\u2064\ufeff\U000e0000-\U000e007f"  # lines that are none, and what nobody sees
+    r"\ud800-\udfff]"  # halves of characters, which no terminal and no file can take
+)
 
 
 def safe(text: str) -> str:
-    """The text without control characters, ANSI sequences' escape and bidirectional overrides included."""
+    """The text without control characters, ANSI sequences' escape, bidirectional overrides and unseen letters included."""
     return _CONTROL.sub("", text)
+
+
+def safe_line(text: str) -> str:
+    """The same on one line, so that no text can pretend to be the next one."""
+    return " ".join(safe(text).split())
+
+
+def safe_json(text: str) -> str:
+    """JSON text that means the same, with what `safe` takes out written as escapes."""
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def print_side_by_side(console: Console, task: Task, trajectories: Sequence[Trajectory], sentence: str) -> None:

@@ -36,8 +36,14 @@ if TYPE_CHECKING:
     type Opened = tuple[art.ServerlessBackend, Model]
 
 MARKER = "art.submitting.json"
-_QUIET = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "TQDM_DISABLE": "1", "WANDB_DISABLE_WEAVE": "1"}
-"""Environment that keeps the library from fetching a price list, drawing bars, and starting a tracer."""
+_QUIET = {
+    "PYTHON_DOTENV_DISABLED": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "TQDM_DISABLE": "1",
+    "WANDB_DISABLE_WEAVE": "1",
+}
+"""Environment that keeps the library from putting another folder's `.env` into the environment, fetching a price list,
+drawing bars, and starting a tracer."""
 
 
 @dataclass(frozen=True)

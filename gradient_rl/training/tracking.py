@@ -41,7 +41,7 @@ def tracked(plan: Plan, folder: Path, key: str) -> Generator[OnStep]:
     import wandb
     from wandb.errors import AuthenticationError, Error
 
-    name, settings = plan.identity.label, wandb.Settings(api_key=key or None, console="off", silent=True)
+    name, settings = plan.identity.label, wandb.Settings(api_key=key or None, console="off", silent=True, x_disable_meta=True)
     config = plan.config.model_dump(mode="json")
     try:
         run = wandb.init(

@@ -20,6 +20,8 @@ class Act:
     headers: tuple[tuple[str, str], ...] = (("Content-Type", "application/json"),)
     sent: int | None = None
     """Bytes of the body that are sent before the connection is closed; None for all, and it stays open."""
+    stalled: bool = False
+    """Send nothing more after those bytes, and keep the connection open."""
     reset: bool = False
     """Reset the connection instead."""
     silent: bool = False
@@ -69,6 +71,7 @@ NO_CHOICES = json_act({"id": "x", "choices": [], "usage": None})
 CUT = Act(200, json.dumps(completion(native("search", {"query": "x"}))).encode(), sent=40)
 RESET = Act(reset=True)
 SILENT = Act(silent=True)
+STALLED = Act(200, CUT.body, sent=40, stalled=True)
 
 
 def in_turn(*acts: Act) -> Respond:
@@ -143,6 +146,8 @@ class FaultServer:
         await asyncio.sleep(act.delay_s)
         writer.write(_head(act) + act.body[: act.sent])
         await writer.drain()
+        if act.stalled:
+            await reader.read()
         return act.sent is None
 
 

@@ -16,7 +16,7 @@ from gradient_rl.errors import MissingKeyError, ServiceError, UsageError
 from gradient_rl.policies.base import Message, Reply, TransportError
 from gradient_rl.policies.chat import ChatPolicy, own_client
 from gradient_rl.policies.endpoint import Endpoint, Price
-from gradient_rl.policies.faults import retry_after_s
+from gradient_rl.policies.faults import Fault, connection_fault, retry_after_s
 from gradient_rl.rollout.runner import Job, Setting, run_episode, run_many
 from gradient_rl.schema.jsonl import parse_line, to_line
 from gradient_rl.schema.trajectory import StopReason, Trajectory, Usage
@@ -27,6 +27,7 @@ from tests.policies.fault_server import (
     NOT_JSON,
     RESET,
     SILENT,
+    STALLED,
     Act,
     FaultServer,
     Respond,
@@ -160,6 +161,23 @@ def test_a_server_that_never_answers_times_out() -> None:
     assert len(outcome.requests) == 2
 
 
+def test_a_body_that_stops_coming_times_out() -> None:
+    outcome = ask(STALLED, FOUND, timeout_s=0.3)
+
+    assert outcome.reply.tool_calls
+    assert len(outcome.requests) == 2
+
+
+def test_a_server_that_takes_too_long_to_connect_may_be_there() -> None:
+    from httpx import ConnectTimeout, Request
+    from openai import APITimeoutError
+
+    failure = APITimeoutError(Request("POST", "http://host/v1"))
+    failure.__cause__ = ConnectTimeout("")
+
+    assert connection_fault(endpoint_at("http://host/v1"), failure) == Fault("no reply within 5 s", unreached=False)
+
+
 def test_a_reply_that_comes_too_late_is_asked_for_again() -> None:
     outcome = ask(Act(200, FOUND.body, delay_s=1.0), FOUND, timeout_s=0.3)
 
@@ -167,11 +185,35 @@ def test_a_reply_that_comes_too_late_is_asked_for_again() -> None:
     assert len(outcome.requests) == 2
 
 
-def test_a_refused_connection_is_tried_again_and_then_told() -> None:
-    outcome = asyncio.run(act_at(refused_url(), attempts=3))
+def test_a_server_that_was_never_there_is_told_after_a_second_look() -> None:
+    outcome = asyncio.run(act_at(refused_url()))
 
-    assert outcome.text.startswith("a failed connection (ConnectError) after 3 attempts from http://127.0.0.1:")
-    assert outcome.waits == [1.0, 2.0]
+    assert isinstance(outcome.error, ServiceError)
+    assert outcome.text.startswith("nothing answers at http://127.0.0.1:")
+    assert outcome.text.endswith("/v1: a failed connection (ConnectError); start it, or check the address")
+    assert outcome.waits == [1.0]
+
+
+def test_a_server_that_goes_away_after_an_answer_is_waited_for() -> None:
+    async def play() -> tuple[str, list[float]]:
+        waits: list[float] = []
+
+        async def note(wait_s: float) -> None:
+            waits.append(wait_s)
+
+        async with FaultServer(in_turn(FOUND)) as server:
+            policy = ChatPolicy(endpoint_at(server.url), sleep=note, jitter=Highest())
+            await policy.act(MESSAGES, SCHEMAS, random.Random(3))
+            await policy.aclose()
+        with pytest.raises(TransportError) as caught:
+            await policy.act(MESSAGES, SCHEMAS, random.Random(3))
+        await policy.aclose()
+        return str(caught.value), waits
+
+    said, waits = asyncio.run(play())
+
+    assert said.startswith("a failed connection (ConnectError) after 5 attempts from http://127.0.0.1:")
+    assert waits == [1.0, 2.0, 4.0, 8.0]
 
 
 # --- waits

@@ -3,6 +3,8 @@
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const names = data.policies, series = 6, tie = 1e-9;
+/* What the page's own data is without, and an observation that is JSON may hold as escapes: control characters and the like. */
+const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ud800-\udfff\u{e0000}-\u{e007f}]/gu;
 const words = name => name.replaceAll("_", " ");
 const signed = value => (value > 0 ? "+" : "−") + Math.abs(value).toFixed(2);
 
@@ -179,7 +181,7 @@ const observed = (task, step, needed) => {
   if (step.text === null) return null;
   const text = data.texts[step.text];
   let hits = null;
-  try { hits = JSON.parse(text).hits; } catch { /* not every observation is JSON, and one may be cut */ }
+  try { hits = JSON.parse(text, (_, value) => typeof value === "string" ? value.replace(unseen, "") : value).hits; } catch { /* not every observation is JSON, and one may be cut */ }
   const body = Array.isArray(hits) && hits.every(hit => hit && typeof hit.id === "string")
     ? h("ul", "hits", ...hits.map(hit => h("li", "", h("div", "", chip(hit.id, ...evidence(task, hit.id, needed)), ` ${hit.title ?? hit.subject ?? ""} `,
       h("span", "small", String(hit.date ?? ""))), h("p", "", String(hit.snippet ?? "")))))
