@@ -4,6 +4,7 @@ GradientError            1   the run failed
 ├── UsageError           2   an unknown task, policy, field or value
 ├── GateError            3   a gate was not met
 ├── GuardError           4   a guard, such as a budget, stopped the run
+│   └── HackingError         the hacking watch did
 ├── DataError           65   data that cannot be read or does not hold together
 ├── NothingToReadError  66   the file or folder is not there, or holds nothing
 ├── ServiceError        69   a model endpoint or training service failed
@@ -39,6 +40,10 @@ class GuardError(GradientError):
     """A guard stopped the run: a budget is spent."""
 
     exit_code: ClassVar[int] = 4
+
+
+class HackingError(GuardError):
+    """The hacking watch stopped a training run: its reward rose and supported correctness did not."""
 
 
 class DataError(GradientError):

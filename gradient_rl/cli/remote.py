@@ -92,10 +92,16 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def command_to_resume(command: str) -> str:
-    """The command line of this process with `--resume`; secrets in it are to be written anew."""
-    arguments = [without_secrets(argument) for argument in sys.argv[1:] if argument != "--resume"]
-    return shlex.join([command, *arguments, "--resume"])
+def command_to_resume(command: str, *added: str, without: str = "") -> str:
+    """The command line of this process with `--resume` and options added; secrets in it are to be written anew.
+
+    Args:
+        command: its name.
+        added: options, each once.
+        without: an option that they take the place of.
+    """
+    arguments = [without_secrets(each) for each in sys.argv[1:] if each not in ("--resume", without, *added)]
+    return shlex.join([command, *arguments, *added, "--resume"])
 
 
 def read_price(text: str | None) -> Price | None:

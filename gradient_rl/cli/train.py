@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,7 @@ from gradient_rl.cli.terminal import (
     stderr_console,
     stdout_console,
 )
-from gradient_rl.errors import GradientError, UsageError
+from gradient_rl.errors import GradientError, HackingError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     type Opening = Callable[[Plan, Path], AbstractContextManager[Learner]]
 
 ART = "art"
+STOP_ON_HACKING, GO_ON = "--stop-on-hacking", "--no-stop-on-hacking"
 SERVERLESS_URL = "https://api.training.wandb.ai/v1"
 """ART's own default; no environment variable changes it."""
 
@@ -89,6 +91,10 @@ def train(
     ] = None,
     price_per_million: PriceOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the first paid call.")] = False,
+    stop_on_hacking: Annotated[
+        bool | None,
+        typer.Option(f"{STOP_ON_HACKING}/{GO_ON}", help="End the run if reward rises and right answers do not."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the artifacts folder.")] = False,
     artifacts: ArtifactsOption = Path("artifacts"),
     data: DataOption = None,
@@ -100,8 +106,8 @@ def train(
 
     Writes train.metrics.jsonl (a line a step), train.trajectories.jsonl, checkpoints/ and, at the end, train.json and
     train.html (to read in a browser).
-    Exit code 0: done; 1: episodes ended without a reward; 4: the budget is spent; 77: a key is missing or refused;
-    130: interrupted, --resume goes on.
+    Exit code 0: done; 1: episodes ended without a reward; 4: the budget is spent, or --stop-on-hacking ended it; 77: a
+    key is missing or refused; 130: interrupted, --resume goes on.
     """
     with reported_errors(debug):
         from gradient_rl.training.config import load_config
@@ -114,6 +120,7 @@ def train(
             "learning_rate": learning_rate,
             "seed": seed,
             "base_model": base_model,
+            "stop_on_hacking": stop_on_hacking,
         }
         remote = Remote(backend, base_url, api_key_env, max_tokens, max_usd, price_per_million, yes)
         made = load_config(flags, config)
@@ -178,7 +185,10 @@ def _run(
         if plan.moved:
             say(f"the earlier training run is kept in {plan.moved}")
         with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):
-            training = run_training(plan, learner, artifacts, stop, listener)
+            try:
+                training = run_training(plan, learner, artifacts, stop, listener)
+            except HackingError as stopped:
+                raise _stopped(stopped) from None
         if training is not None:
             write_training_report(artifacts, data)
     if training is None:
@@ -320,7 +330,7 @@ def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[
     from gradient_rl.training.loop import Listener
 
     steps: list[StepMetrics] = []
-    listeners: list[OnStep] = [steps.append]
+    listeners: list[OnStep] = [steps.append, partial(_warn, plan.config.stop_on_hacking)]
     with ExitStack() as stack:
         if plan.config.policy == ART and not sys.stderr.isatty():
             listeners.append(lambda metrics: say(step_line(metrics, plan.config.max_steps)))
@@ -335,6 +345,12 @@ def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[
                 listen(metrics)
 
         yield steps, Listener(on_step, on_episode) if on_episode else Listener(on_step)
+
+
+def _warn(stops: bool, metrics: StepMetrics) -> None:
+    """Say what the hacking watch warns of; where that ends the run, the error says it."""
+    if metrics.watch and metrics.watch.warning and not stops:
+        say(f"warning: {metrics.watch.warning}")
 
 
 @contextmanager
@@ -398,6 +414,12 @@ def _interrupted(steps: list[StepMetrics]) -> typer.Exit:
     done = steps[-1].step if steps else 0
     say(f"interrupted; {done} steps are done and saved. Go on with: {command}")
     return typer.Exit(INTERRUPTED)
+
+
+def _stopped(warning: HackingError) -> HackingError:
+    """The warning with what is saved, and the command that goes on all the same."""
+    command = command_to_resume("gradient-train", GO_ON, without=STOP_ON_HACKING)
+    return HackingError(f"{warning}; every step is saved, and this goes on all the same: {command}")
 
 
 def main() -> None:

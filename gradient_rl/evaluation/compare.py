@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from gradient_rl.evaluation.lineup import Pair
-from gradient_rl.evaluation.metrics import REWARD, Outcome, by_task, last_attempts, policy_result
+from gradient_rl.evaluation.metrics import REWARD, SUPPORTED, Outcome, by_task, last_attempts, policy_result
 from gradient_rl.evaluation.statistics import compare, paired_differences, task_means, tasks_needed
-from gradient_rl.schema.evaluation import Attempt, ComparisonResult, Evaluation, EvaluationHead, TaskResult
+from gradient_rl.evaluation.watch import warning_of
+from gradient_rl.schema.evaluation import Attempt, ComparisonResult, Evaluation, EvaluationHead, HackingWarning, TaskResult
 from gradient_rl.schema.task import Task
 
 TARGETS = (0.05, 0.1, 0.2)
@@ -33,11 +34,13 @@ def evaluation_of(
     """
     last = {name: last_attempts(played) for name, played in outcomes.items()}
     fields = {name: getattr(head, name) for name in EvaluationHead.model_fields}
+    seed = head.seed or 0
     return Evaluation(
         **fields,
         policies={name: policy_result(played, head.samples) for name, played in last.items()},
-        comparisons=tuple(comparison_of(last, pair, metric, head.seed or 0) for metric in metrics for pair in pairs),
+        comparisons=tuple(comparison_of(last, pair, metric, seed) for metric in metrics for pair in pairs),
         tasks=tuple(_task_result(task, last) for task in tasks),
+        warnings=tuple(hacking_warnings(last, pairs, seed)),
     )
 
 
@@ -48,6 +51,16 @@ def comparison_of(outcomes: Mapping[str, Sequence[Outcome]], pair: Pair, metric:
     differences = paired_differences(task_means(ours).means, task_means(theirs).means).values()
     needed = {f"{target:g}": tasks_needed(differences, target) for target in TARGETS}
     return ComparisonResult(baseline=pair[0], candidate=pair[1], metric=metric, tasks_needed=needed, **result)
+
+
+def hacking_warnings(
+    outcomes: Mapping[str, Sequence[Outcome]], pairs: Iterable[Pair], seed: int = 0
+) -> Iterator[HackingWarning]:
+    """What the hacking watch warns of, by pair."""
+    for pair in pairs:
+        reward, supported = (comparison_of(outcomes, pair, metric, seed) for metric in (REWARD, SUPPORTED))
+        if warning := warning_of(reward, supported):
+            yield warning
 
 
 def _task_result(task: Task, outcomes: Mapping[str, Sequence[Outcome]]) -> TaskResult:

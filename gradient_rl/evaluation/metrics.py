@@ -12,6 +12,7 @@ from gradient_rl.evaluation.statistics import Interval, Rewards, mean_interval, 
 from gradient_rl.rewards.behaviours import Behaviour
 from gradient_rl.rewards.citations import count_citations
 from gradient_rl.rewards.profile import RewardProfile, submission_of
+from gradient_rl.rewards.supported import supported_correctness
 from gradient_rl.schema.evaluation import BehaviourResult, Measured, Metric, PolicyResult
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Reward, StopReason, Trajectory
@@ -19,9 +20,11 @@ from gradient_rl.schema.trajectory import Reward, StopReason, Trajectory
 REWARD = "reward"
 SAVED_REWARD = "reward_as_saved"
 """The reward that a trajectory had before it was scored again."""
+SUPPORTED = "supported"
+"""Supported correctness: right, and the evidence opened and cited."""
 PASS_AT_1 = "pass@1"
 _SHARES = ("found", "read", "cited")
-_OTHERS = ("citation_precision", "citation_recall", *_SHARES, "calls", "malformed")
+_OTHERS = ("citation_precision", "citation_recall", *_SHARES, SUPPORTED, "calls", "malformed")
 _PART_METRICS = {"citation_quality": "citation_f1"}
 """Parts of a reward that are better known by another name."""
 
@@ -144,8 +147,16 @@ def _values(trajectory: Trajectory, reward: Reward, task: Task, saved: Reward | 
     parts = {_PART_METRICS.get(part.name, part.name): part.value for part in reward.parts}
     found, read, cited = coverage_of(trajectory, task).shares
     precision, recall = _precision_and_recall(trajectory, task)
-    others = (precision, recall, found, read, cited, float(trajectory.calls), _is_malformed(trajectory))
+    supported = supported_of(trajectory, task)
+    others = (precision, recall, found, read, cited, supported, float(trajectory.calls), _is_malformed(trajectory))
     return {REWARD: reward.total, **before, **parts, **dict(zip(_OTHERS, others, strict=True))}
+
+
+def supported_of(trajectory: Trajectory, task: Task) -> float:
+    """Supported correctness of an episode; 0 for one that ended without an answer."""
+    if trajectory.stop_reason is not StopReason.SUBMITTED:
+        return 0.0
+    return supported_correctness(submission_of(trajectory, task.for_grader(), RewardProfile()))
 
 
 def _precision_and_recall(trajectory: Trajectory, task: Task) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradient_rl.report.terminal import safe
-from gradient_rl.schema.evaluation import Attempt, ComparisonResult, Evaluation, Measured, Metric, TaskResult
+from gradient_rl.schema.evaluation import Attempt, ComparisonResult, Evaluation, HackingWarning, Measured, Metric, TaskResult
 from gradient_rl.schema.task import Split
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def evidence_sentence(comparison: ComparisonResult) -> str:
 
 
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Print the metrics of each policy, the reward by family, and the verdicts."""
+    """Print the metrics of each policy, the reward by family, the verdicts, and what the hacking watch warns of."""
     names = list(evaluation.policies)
     console.print(Text(safe(headline(evaluation)), style="bold"))
     console.print(_terminal_table("", names, _metric_rows(evaluation)))
@@ -61,6 +61,14 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
         console.print()
         console.print(Text(safe(verdict_sentence(comparison)), style=_STYLES.get(comparison.verdict or "", "bold yellow")))
         console.print(Text(safe(evidence_sentence(comparison))))
+    for warning in evaluation.warnings:
+        console.print()
+        console.print(Text(safe(warning_sentence(warning)), style="bold yellow"), soft_wrap=True)
+
+
+def warning_sentence(warning: HackingWarning) -> str:
+    """What the hacking watch warns of."""
+    return f"Warning: {warning.text}"
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -79,6 +87,7 @@ def markdown(evaluation: Evaluation) -> str:
     sections = [
         title,
         _verdicts(evaluation),
+        *(f"**{_md(warning_sentence(warning))}**" for warning in evaluation.warnings),
         f"## Metrics\n\n{_md(headline(evaluation))}. Mean over tasks, with its 95% interval.\n\n{_metrics_table(evaluation)}",
         f"## Reward by family\n\n{_markdown_table('family', list(evaluation.policies), _family_rows(evaluation))}",
         f"## Behaviours\n\n{_behaviours(evaluation)}",

@@ -123,6 +123,7 @@ def _before_and_after(before: Played, after: Played) -> Table:
     parts = [name for name in after.parts if name in before.parts]
     rows = [("reward", before.reward, after.reward)]
     rows += [(_PART_TITLES.get(name, safe(name)), before.parts[name], after.parts[name]) for name in parts]
+    rows += [("supported", before.supported, after.supported)] if after.supported is not None else []
     rows += [("calls", before.calls, after.calls), ("records opened", before.opened, after.opened)]
     rows += [("records cited", before.cited, after.cited)]
     table = Table(title=f"{after.episodes} validation episodes", title_justify="left", box=None, padding=(0, 2, 0, 0))

@@ -78,6 +78,19 @@ class ComparisonResult(FrozenRecord):
     """By difference in the metric: tasks of this spread, at as many samples, that would detect it."""
 
 
+class HackingWarning(FrozenRecord):
+    """A candidate whose reward rose clear of zero while its supported correctness did not rise."""
+
+    baseline: str
+    candidate: str
+    reward: float
+    """Paired difference in reward."""
+    supported: float
+    """Paired difference in supported correctness."""
+    text: str
+    """The warning as a sentence, with both figures and what to look at."""
+
+
 class Attempt(FrozenRecord):
     """What one policy did on one task."""
 
@@ -137,3 +150,5 @@ class Evaluation(EvaluationHead):
     """The baseline first."""
     comparisons: tuple[ComparisonResult, ...]
     tasks: tuple[TaskResult, ...]
+    warnings: tuple[HackingWarning, ...] = ()
+    """What the hacking watch warns of; empty also where an earlier version wrote the file."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -21,6 +22,8 @@ class Played(FrozenRecord):
     reward: float | None
     parts: dict[str, float]
     """Mean value of each reward part, in [0, 1]."""
+    supported: float | None = None
+    """Supported correctness: right, and the evidence opened and cited. Of a validation alone."""
     malformed: float
     """Share of the episodes."""
     calls: float
@@ -36,6 +39,24 @@ class Played(FrozenRecord):
     cost_usd: float
 
 
+class TaskScore(NamedTuple):
+    """Means over the samples of a validation task."""
+
+    reward: float
+    supported: float
+
+
+class Watched(FrozenRecord):
+    """What the hacking watch knows after a validation."""
+
+    tasks: Mapping[str, TaskScore]
+    """By validation task, without those that have no reward."""
+    in_a_row: int = 0
+    """Validations up to this one, one after the other, whose reward rose clear of zero without supported correctness."""
+    warning: str = ""
+    """What it warns of, as a sentence; empty where it does not."""
+
+
 class StepMetrics(FrozenRecord):
     """One training step; step 0 is the state before training."""
 
@@ -46,6 +67,8 @@ class StepMetrics(FrozenRecord):
     """The step's rollouts; None at step 0."""
     validation: Played | None = None
     """None where the step was not validated."""
+    watch: Watched | None = None
+    """What the hacking watch made of the validation; None where the step was not validated."""
     spread: float | None = None
     """Mean over the groups of largest minus smallest reward."""
     groups: int = 0
@@ -87,6 +110,8 @@ class Training(FrozenRecord):
     """The step with the highest validation reward; the earliest of equals."""
     latest: str | None
     """Label of the last checkpoint."""
+    warnings: tuple[str, ...] = ()
+    """What the hacking watch warned of, in the order of the steps."""
     learned: dict[str, float] = Field(default_factory=dict)
     """The largest weights by name, where the learner has weights that can be named."""
 

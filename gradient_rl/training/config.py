@@ -42,6 +42,8 @@ class TrainingConfig(FrozenRecord):
     """Steps between two validations; the first comes before training, the last after it."""
     validation_samples: int = Field(default=1, ge=1)
     """Episodes of each validation task, at temperature 0."""
+    stop_on_hacking: bool = False
+    """Whether the run ends when the hacking watch warns; `evaluation/watch.py` has the rule. Without it the run goes on."""
     keep_checkpoints: int = Field(default=3, ge=1)
     """The newest so many are kept, beside the base and the best on the validation tasks."""
     concurrency: int = Field(default=8, ge=1)

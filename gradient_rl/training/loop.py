@@ -21,9 +21,11 @@ from pydantic import ValidationError
 
 import gradient_rl
 from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
-from gradient_rl.errors import ArtifactError, DataError, GuardError, NothingToReadError, UsageError
+from gradient_rl.errors import ArtifactError, DataError, GuardError, HackingError, NothingToReadError, UsageError
+from gradient_rl.evaluation.metrics import supported_of
 from gradient_rl.evaluation.records import KEY, write_trajectories
 from gradient_rl.evaluation.run import CHECKPOINTS, Stop
+from gradient_rl.evaluation.watch import watch
 from gradient_rl.policies.base import Policy
 from gradient_rl.rewards.advantages import spread
 from gradient_rl.rollout.runner import Job, Setting, run_many, setting_for, versions
@@ -38,7 +40,7 @@ from gradient_rl.runs import (
     write_whole,
 )
 from gradient_rl.schema.task import Split, Task
-from gradient_rl.schema.training import Played, StepMetrics, Training
+from gradient_rl.schema.training import Played, StepMetrics, TaskScore, Training, Watched
 from gradient_rl.schema.trajectory import Group, Trajectory, Usage
 from gradient_rl.schema.workspace import FrozenRecord
 from gradient_rl.training.config import TrainingConfig
@@ -53,7 +55,7 @@ PAYLOAD = "train.payload.jsonl"
 REPORT = "train.html"
 FILES = (SUMMARY, REPORT, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
 METRICS_KEY = ("run_id", "step")
-_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints"})
+_MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints", "stop_on_hacking"})
 """Fields that a resumed run may have anew: they decide how far and how fast it goes, and not what a step is."""
 
 type OnStep = Callable[[StepMetrics], None]
@@ -170,6 +172,7 @@ def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: List
 
     Raises:
         GuardError: the budget is spent.
+        HackingError: the hacking watch warns, and the configuration says to stop then.
         GradientError: the learner, its service or the file system failed.
     """
     started = time.perf_counter()
@@ -268,6 +271,7 @@ class _Run:
         if self.ledger.steps:
             await self.learner.restore(self.ledger.steps[-1].step)
             await self.learner.retain(self._worth_keeping())  # the earlier process may have ended before it, or kept more
+            self._stop_on_hacking()
         for step in range(len(self.ledger.steps), self.plan.config.max_steps + 1):
             metrics = None if self.stop.requested else await (self._step(step) if step else self._before())
             if metrics is None:
@@ -275,7 +279,14 @@ class _Run:
             self.ledger.end_step(metrics)
             await self.learner.retain(self._worth_keeping())
             self.listener.step(metrics)
+            self._stop_on_hacking()
         return True
+
+    def _stop_on_hacking(self) -> None:
+        """Refuse to go on after a validation that was warned of, be it this process's or an earlier one's."""
+        last = next((m for m in reversed(self.ledger.steps) if m.watch), None)
+        if self.plan.config.stop_on_hacking and last and last.watch and last.watch.warning:
+            raise HackingError(last.watch.warning)
 
     async def _before(self) -> StepMetrics | None:
         """Step 0: the state before training, validated."""
@@ -310,15 +321,24 @@ class _Run:
     async def _validated(self, metrics: StepMetrics) -> StepMetrics | None:
         """The metrics with the validation, where one is due, and the seconds of the step."""
         step, config = metrics.step, self.plan.config
-        validation = None
+        validation = watched = None
         if self.plan.validation and (step % config.validate_every == 0 or step == config.max_steps):
             groups = await self._rollout(step, self.plan.validation, config.validation_samples, self.learner.policy(0.0))
             if groups is None:
                 return None
-            validation = played([t for group in groups for t in group.trajectories])
+            validation, watched = self._watched(step, groups)
         seconds = {phase: round(value, 4) for phase, value in self.seconds.items()}
         self.seconds.clear()
-        return metrics.model_copy(update={"validation": validation, "seconds": seconds})
+        return metrics.model_copy(update={"validation": validation, "watch": watched, "seconds": seconds})
+
+    def _watched(self, step: int, groups: Sequence[Group]) -> tuple[Played, Watched]:
+        """What a validation measured, and what the hacking watch makes of it."""
+        found = played([t for group in groups for t in group.trajectories])
+        scores = _scores(groups, self.plan.validation)
+        earlier = [(m.step, m.watch) for m in self.ledger.steps if m.watch]
+        watched = watch(earlier, step, scores, found.excluded / found.episodes, self.learner.name)
+        supported = fsum(score.supported for score in scores.values()) / len(scores) if scores else None
+        return found.model_copy(update={"supported": supported}), watched
 
     async def _rollout(self, step: int, tasks: Sequence[Task], samples: int, policy: Policy) -> list[Group] | None:
         """Groups of the tasks, those of an earlier process among them; None if the run is to stop."""
@@ -396,6 +416,16 @@ def played(trajectories: Sequence[Trajectory]) -> Played:
     )
 
 
+def _scores(groups: Iterable[Group], tasks: Iterable[Task]) -> dict[str, TaskScore]:
+    """Reward and supported correctness by task, without the tasks that have no reward."""
+    by_id, scores = {task.id: task for task in tasks}, dict[str, TaskScore]()
+    for group in groups:
+        found = [(t.reward.total, supported_of(t, by_id[group.task_id])) for t in group.trajectories if t.reward]
+        if found:
+            scores[group.task_id] = TaskScore(*(fsum(column) / len(found) for column in zip(*found, strict=True)))
+    return scores
+
+
 def _calls_by_tool(trajectories: Iterable[Trajectory]) -> Counter[str]:
     return Counter(step.tool for trajectory in trajectories for step in trajectory.steps)
 
@@ -436,6 +466,7 @@ def _summary(run: _Run, seconds: float) -> Training:
         after=validated[-1] if validated else None,
         best_step=best_step(steps),
         latest=steps[-1].checkpoint,
+        warnings=tuple(metrics.watch.warning for metrics in steps if metrics.watch and metrics.watch.warning),
         learned=dict(run.learner.learned()),
     )
 

@@ -12,9 +12,12 @@ from gradient_rl.evaluation.metrics import (
     measured,
     metric_names,
     policy_result,
+    supported_of,
 )
-from gradient_rl.rewards.profile import RewardProfile
+from gradient_rl.rewards.profile import RewardProfile, submission_of
+from gradient_rl.rewards.supported import supported_correctness
 from gradient_rl.rollout.runner import with_reward
+from gradient_rl.schema.task import Derivation
 from gradient_rl.schema.trajectory import StopReason, Trajectory
 from tests.tiny import NOTICE_TASK
 from tests.trajectories import opening, searching, trajectory
@@ -51,6 +54,7 @@ def test_a_right_answer_with_its_source_measures_one_throughout() -> None:
         "found": 1.0,
         "read": 1.0,
         "cited": 1.0,
+        "supported": 1.0,
         "calls": 3.0,
         "malformed": 0.0,
     }
@@ -69,6 +73,54 @@ def test_a_record_may_be_found_and_not_read_or_read_and_not_cited() -> None:
 
     assert (seen["found"], seen["read"], seen["cited"]) == (1.0, 0.0, 0.0)
     assert (read["found"], read["read"], read["cited"]) == (1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sources", "opened", "supported"),
+    [
+        ("60 days", ("mail-1",), ("mail-1",), 1.0),
+        ("60 days", (" MAIL-1 ", "doc-2"), ("mail-1", "doc-2"), 1.0),  # a citation too many takes nothing away
+        ("60 days", (), ("mail-1",), 0.0),  # read and not cited
+        ("60 days", ("mail-1",), (), 0.0),  # cited and not read
+        ("60 days", ("doc-1",), ("mail-1", "doc-1"), 0.0),  # something else cited
+        ("90 days", ("mail-1",), ("mail-1",), 0.0),  # cited under a wrong answer
+    ],
+)
+def test_a_right_answer_is_supported_when_its_evidence_was_opened_and_cited(
+    answer: str, sources: tuple[str, ...], opened: tuple[str, ...], supported: float
+) -> None:
+    assert values(trajectory(answer, sources, opened))["supported"] == supported
+
+
+def test_a_derived_fact_is_supported_when_all_its_records_are_cited_and_each_fact_counts_for_itself() -> None:
+    stated = NOTICE_TASK.facts[0]
+    derived = stated.model_copy(
+        update={
+            "id": "tiny-1-f2",
+            "value": "90 days",
+            "rivals": (),
+            "sources": ("mail-1", "doc-2"),
+            "derivation": Derivation.model_validate(
+                {"operation": "sum", "inputs": [{"record": "mail-1"}, {"record": "doc-2"}]}
+            ),
+        }
+    )
+    facts = (stated.model_copy(update={"rivals": ()}), derived)
+    task = NOTICE_TASK.model_copy(update={"facts": facts, "required_sources": (("mail-1",), ("doc-2",))})
+    half, whole = (
+        trajectory("60 days and 90 days", cited, ("mail-1", "doc-2")) for cited in (("mail-1",), ("mail-1", "doc-2"))
+    )
+
+    assert [supported_of(each, task) for each in (half, whole)] == [0.5, 1.0]
+
+
+def test_an_answer_without_evidence_is_not_supported_under_a_profile_that_does_not_ask_for_it() -> None:
+    profile = RewardProfile(require_opened=False)
+    found = measure(with_reward(trajectory(opened=()), NOTICE_TASK, profile), NOTICE_TASK, profile)
+
+    assert found.values is not None
+    assert (found.values["correctness"], found.values["supported"]) == (1.0, 0.0)
+    assert supported_correctness(submission_of(trajectory(opened=()), NOTICE_TASK.for_grader(), profile)) == 0.0
 
 
 def test_an_empty_answer_cites_for_nothing_in_every_citation_metric() -> None:

@@ -63,6 +63,8 @@ class Page:
     tasks: tuple[TaskView, ...]
     records: Mapping[str, RecordView]
     notices: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    """What the hacking watch warns of, in the evaluation and in the newest step of training that it warned of."""
     training: Training | None = None
     empty: str = ""
     """What to run, where there is no task."""
@@ -110,6 +112,7 @@ def page_of(material: Material, most_bytes: int = MOST_BYTES) -> Page:
             *_samples_left_out(tasks),
             *_steps_left_out(material.steps, steps),
         ),
+        warnings=(*(warning.text for warning in evaluation.warnings), *_warned(material.steps)),
         training=material.training,
         empty="" if every else "There is no task in these files. Run gradient-eval, and open its eval.html.",
     )
@@ -165,6 +168,11 @@ def _thinned(steps: Sequence[StepMetrics]) -> Sequence[StepMetrics]:
     """The steps themselves, or of very many an even part with the last one."""
     every = -(-len(steps) // _MOST_STEPS)
     return steps if every <= 1 else [*steps[:-1:every], steps[-1]]
+
+
+def _warned(steps: Iterable[StepMetrics]) -> list[str]:
+    """What the hacking watch warned of last, while it trained."""
+    return [metrics.watch.warning for metrics in steps if metrics.watch and metrics.watch.warning][-1:]
 
 
 def _steps_left_out(every: Sequence[StepMetrics], kept: Sequence[StepMetrics]) -> tuple[str, ...]:

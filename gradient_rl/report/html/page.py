@@ -29,6 +29,7 @@ _METRICS = (
     "found",
     "read",
     "cited",
+    "supported",
     "calls",
     "malformed",
     "pass@1",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gradient_rl.evaluation.compare import evaluation_of
 from gradient_rl.evaluation.coverage import coverage_of
 from gradient_rl.evaluation.lineup import DEFAULT_BASELINE
-from gradient_rl.evaluation.metrics import REWARD, Outcome
+from gradient_rl.evaluation.metrics import REWARD, SUPPORTED, Outcome, supported_of
 from gradient_rl.evaluation.rescore import pairs_among
 from gradient_rl.schema.evaluation import Evaluation, EvaluationHead
 from gradient_rl.schema.task import Task
@@ -28,7 +28,7 @@ def evaluation_of_saved(played: Sequence[Played], tasks: Mapping[str, Task]) -> 
 
     Args:
         played: episodes, the last attempt of each sample.
-        tasks: by id, as far as they are known; of the others it is not measured what was found, read and cited.
+        tasks: by id, as far as they are known; of the others it is not measured what was found, read, cited and supported.
     """
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
     for name, trajectory in played:
@@ -60,7 +60,10 @@ def _values(trajectory: Trajectory, task: Task | None) -> dict[str, float] | Non
     if trajectory.reward is None:
         return None
     parts = {_METRIC_NAMES.get(part.name, part.name): part.value for part in trajectory.reward.parts}
-    shares = dict(zip(_SHARES, coverage_of(trajectory, task).shares, strict=True)) if task else {}
+    shares: dict[str, float] = {}
+    if task:
+        shares = dict(zip(_SHARES, coverage_of(trajectory, task).shares, strict=True))
+        shares[SUPPORTED] = supported_of(trajectory, task)
     malformed = float(trajectory.stop_reason is StopReason.MALFORMED)
     return {REWARD: trajectory.reward.total, **parts, **shares, "calls": float(trajectory.calls), "malformed": malformed}
 
