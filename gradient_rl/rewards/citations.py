@@ -1,10 +1,15 @@
-"""Citation quality: F1 of the cited records against the required slots."""
+"""Citation quality: F1 of the cited records against the required slots, as long as most of what is cited is right."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gradient_rl.rewards.submission import PartScore, Submission
+
+MIN_PRECISION = 0.5
+"""Precision below which citations earn nothing: citing all hits of one search would earn more than choosing among them."""
+_SAYS_SOMETHING = re.compile(r"[^\W_]")
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,14 @@ def count_citations(submission: Submission) -> CitationCounts:
 
 
 def citation_quality(submission: Submission) -> PartScore:
-    """F1 of precision and recall over opened records; 0 for an empty answer, which has nothing to prove."""
-    if not submission.answer.strip():
+    """F1 of precision and recall over opened records; 0 where most are wrong, and for an empty answer, which proves nothing."""
+    if not _SAYS_SOMETHING.search(submission.answer):
         return PartScore(0.0, ("an empty answer has nothing to cite for",))
     counts = count_citations(submission)
     reasons = [f"{cited} is cited without having been opened" for cited in counts.wrong if cited not in submission.opened]
     reasons += [f"{cited} is cited and proves nothing" for cited in counts.wrong if cited in submission.opened]
     reasons += [f"{' or '.join(slot)} is not cited" for slot in counts.unfilled]
+    if counts.wrong and counts.precision < MIN_PRECISION:
+        reasons.append(f"{len(counts.wrong)} wrong citations beside {len(counts.right)} right: a list proves nothing")
+        return PartScore(0.0, tuple(reasons))
     return PartScore(counts.f1, tuple(reasons))

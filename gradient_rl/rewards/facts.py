@@ -8,8 +8,9 @@ An answer is judged by what its first `MAX_ANSWER_WORDS` words assert. A fact is
    asserted, see `contrast.py`;
 3. the answer does not list values: at most n + 1 distinct values of a kind of which n are required (names: n + 3, because an
    honest sentence names people and places around its answer), no alternatives joined by `or`, no value within a list of many
-   short items, and no more than two rivals even in contrasts. What is denied or past does not count, nor what the question
-   itself gives, nor the terms of a required sum, product or difference, which an honest answer may show;
+   short items, nothing in many short sentences or lines, and no more than two rivals even in contrasts. What is denied or past
+   does not count, nor what the question itself gives, nor the terms of a required sum, product or difference, which an honest
+   answer may show;
 4. the answer does not take it back by claiming that it is not on record, see `absence.py`.
 
 An absent fact is stated when absence is affirmed and no value of the kind that was asked for is given.
@@ -24,7 +25,7 @@ from functools import lru_cache
 
 from gradient_rl.rewards.absence import affirms_absence, takes_back
 from gradient_rl.rewards.contrast import conceded, covered, denied, former, later
-from gradient_rl.rewards.hedging import alternative_to, enumerates, joined_by_or
+from gradient_rl.rewards.hedging import alternative_to, enumerates, joined_by_or, strings_fragments
 from gradient_rl.rewards.values import Key, Mention, key_of, mentions_of, plain_text, same_value
 from gradient_rl.schema.task import Fact, FactKind, Operation, Reference
 
@@ -70,10 +71,12 @@ def judge_facts(answer: str, reference: Reference) -> list[FactJudgement]:
     words = answer[:MAX_ANSWER_CHARS].split()
     original = " ".join(words[:MAX_ANSWER_WORDS])
     text, given = plain_text(original), plain_text(reference.question_text)
-    absence_claimed = affirms_absence(text)
+    absence_claimed, listed = affirms_absence(text), strings_fragments(answer[:MAX_ANSWER_CHARS])
     judgements: list[FactJudgement] = []
     for fact in reference.facts:
-        if fact.kind is FactKind.ABSENT:
+        if listed:
+            fault = "the answer is a list of short lines"
+        elif fact.kind is FactKind.ABSENT:
             fault = _absence_fault(text, given, fact, absence_claimed, reference.facts)
         else:
             fault = _value_fault(text, original, given, fact, reference.facts)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gradient_rl.rewards.values import Mention
 
 MAX_ITEMS = 6
-"""Short items in a row that a sentence may list around a value."""
+"""Short items in a row that a sentence may list around a value, and short sentences or lines that an answer may have."""
 _ITEM_WORDS = 3
 _EITHER_WAY = re.compile(r"\W*(?:\bor\b|/|\band/or\b)(?:[\s,]+(?!but\b|not\b|now\b)[a-z'-]+){0,3}?[\s,]*")
 _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n")
@@ -36,3 +36,8 @@ def enumerates(text: str, mention: Mention) -> bool:
     end = next((match.start() for match in _SENTENCE.finditer(text, mention.end)), len(text))
     items = [item for item in _BETWEEN_ITEMS.split(text[start:end]) if item.strip()]
     return sum(len(item.split()) <= _ITEM_WORDS for item in items) > MAX_ITEMS
+
+
+def strings_fragments(answer: str) -> bool:
+    """Whether an answer has more than `MAX_ITEMS` sentences or lines of few words: a list without commas."""
+    return sum(0 < len(part.split()) <= _ITEM_WORDS for part in _SENTENCE.split(answer)) > MAX_ITEMS

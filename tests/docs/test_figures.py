@@ -55,3 +55,21 @@ def test_the_number_of_features_is_right() -> None:
 
     number = sum(len(names) for names in FEATURES.values())
     assert f"linear in {number} named features" in (DOCS / "training.md").read_text("utf-8")
+
+
+def test_the_table_of_cheaters_is_right() -> None:
+    from tests.benchmarks.cheaters import TITLES, cheating, honest, reference
+
+    table = "\n".join([TITLES, *(earned.row() for earned in (reference(), *honest(), *cheating()))])
+    assert table in (DOCS / "reliability.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["cite-seen", "filler"])
+def test_where_a_cheater_earns_more_than_the_weak_policy_is_told(name: str) -> None:
+    from tests.benchmarks.cheaters import cheating, honest
+
+    text = (DOCS / "reliability.md").read_text("utf-8")
+    weak, cheater = honest()[0].families, next(earned for earned in cheating() if earned.name == name).families
+    over = [f"{cheater[family]:.3f} in `{family}` ({weak[family]:.3f})" for family in cheater if cheater[family] > weak[family]]
+    assert over
+    assert all(figures in text.replace("\n", " ").replace("(`weak` ", "(") for figures in over)

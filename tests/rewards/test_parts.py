@@ -93,8 +93,27 @@ def test_an_unopened_neutral_record_is_a_wrong_citation() -> None:
     assert count_citations(submission(cited="a b n")).wrong == ("n",)
 
 
-def test_an_empty_answer_has_no_citation_quality() -> None:
-    assert citation_quality(submission(answer=" ")).value == 0.0
+@pytest.mark.parametrize(
+    ("cited", "value"), [("a x", 0.5), ("a x y", 0.0), ("a b x y", 2 / 3), ("a b x y z", 0.0), ("a n x", 0.5)]
+)
+def test_citations_of_which_most_are_wrong_earn_nothing(cited: str, value: float) -> None:
+    assert citation_quality(submission(cited=cited, opened="a b n x y z")).value == pytest.approx(value)
+
+
+def test_why_a_list_of_sources_earns_nothing_is_told() -> None:
+    reasons = citation_quality(submission(cited="a x y", opened="a x y")).reasons
+
+    assert "2 wrong citations beside 1 right: a list proves nothing" in reasons
+
+
+@pytest.mark.parametrize("answer", ["", " ", ".", "- _ -"])
+def test_an_answer_without_a_word_has_no_citation_quality(answer: str) -> None:
+    assert citation_quality(submission(answer=answer)).value == 0.0
+
+
+@pytest.mark.parametrize("answer", ["7", "No.", "é"])
+def test_a_short_answer_keeps_its_citations(answer: str) -> None:
+    assert citation_quality(submission(answer=answer)).value == 1.0
 
 
 @pytest.mark.parametrize(("calls", "economy"), [(1, 1.0), (5, 1.0), (6, 0.9), (10, 0.5), (14, 0.1), (15, 0.0), (16, 0.0)])
