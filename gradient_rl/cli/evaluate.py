@@ -95,6 +95,15 @@ def evaluate(
         str | None,
         typer.Option("--profile", metavar="FILE.json|NAME=VALUE,...", help="Reward weights and rules to score by."),
     ] = None,
+    attack: Annotated[
+        bool, typer.Option("--attack", help="Play with and without instructions planted in records: are they obeyed?")
+    ] = False,
+    attack_style: Annotated[
+        list[str] | None, typer.Option("--attack-style", metavar="STYLE", help="Plant only these styles; may be repeated.")
+    ] = None,
+    attack_aim: Annotated[
+        list[str] | None, typer.Option("--attack-aim", metavar="AIM", help="Plant only these aims; may be repeated.")
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -111,6 +120,7 @@ def evaluate(
             return
         if files:
             raise UsageError(f"{files[0]} is read only with --rescore; add it, or leave the file out")
+        from gradient_rl.cli.attack import refuse_gates, refuse_without_attack, run_attack
         from gradient_rl.evaluation.lineup import DEFAULT_BASELINE
         from gradient_rl.evaluation.rescore import parse_profile
         from gradient_rl.evaluation.run import Request
@@ -131,6 +141,11 @@ def evaluate(
         specs = [*(policy or ()), baseline or ""]
         with _server_for(specs, artifacts, base_url) as url:
             catalog = _catalog(find_access(url, api_key_env, price_per_million), specs)
+            if attack:
+                refuse_gates(fail_under or [])
+                run_attack(request, catalog, data_dir(data), artifacts, (attack_style or [], attack_aim or []), resume, as_json)
+                return
+            refuse_without_attack(attack_style or [], attack_aim or [])
             _run(request, catalog, data_dir(data), artifacts, fail_under or [], resume, as_json)
 
 
@@ -193,10 +208,10 @@ def _play(plan: Plan, data: Path, artifacts: Path, resume: bool) -> Evaluation:
     started, stop = time.perf_counter(), Stop()
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
         plan = prepare_folder(plan, artifacts, resume=resume)
-        with _progress(plan.episodes, [player.name for player in plan.lineup.players]) as listen:
+        with progress(plan.episodes, [player.name for player in plan.lineup.players]) as listen:
             played = play(plan, artifacts, stop, listen, _warn)
         if played.left:
-            raise _interrupted(plan.episodes - played.left, plan.episodes)
+            raise interrupted(plan.episodes - played.left, plan.episodes)
         head = plan.head(time.perf_counter() - started)
         evaluation = evaluation_of(head, plan.tasks, played.outcomes, plan.lineup.pairs)
         save_evaluation(artifacts, markdown(evaluation), json_line(evaluation.model_dump(mode="json")))
@@ -281,14 +296,15 @@ def _refuse_missing_rewards(evaluation: Evaluation) -> None:
         )
 
 
-def _interrupted(saved: int, episodes: int) -> typer.Exit:
+def interrupted(saved: int, episodes: int) -> typer.Exit:
+    """Say how much is saved and which command goes on, and give the exit for it."""
     command = command_to_resume("gradient-eval")
     say(f"interrupted; {saved} of {episodes} episodes are saved. Go on with: {command}")
     return typer.Exit(INTERRUPTED)
 
 
 @contextmanager
-def _progress(episodes: int, names: Sequence[str]) -> Generator[Listen]:
+def progress(episodes: int, names: Sequence[str]) -> Generator[Listen]:
     """A bar with the running reward of each policy on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda name, outcome: None

@@ -47,6 +47,8 @@ class Outcome:
     sources: tuple[str, ...]
     stop_reason: StopReason
     error: str | None
+    opened: frozenset[str] = frozenset()
+    """Ids of the records that were opened."""
 
     @property
     def reward(self) -> float | None:
@@ -77,6 +79,7 @@ def measure(trajectory: Trajectory, task: Task, profile: RewardProfile, saved: R
         sources=trajectory.sources,
         stop_reason=trajectory.stop_reason,
         error=trajectory.error,
+        opened=trajectory.opened,
     )
 
 

@@ -71,6 +71,8 @@ class Plan:
     tasks: tuple[Task, ...]
     setting: Setting
     identity: RunIdentity
+    stem: str = "eval"
+    """What the names of its trajectory files begin with."""
 
     @property
     def episodes(self) -> int:
@@ -175,25 +177,30 @@ def choose_tasks(file: TaskFile, split: Split, ids: Sequence[str]) -> tuple[Task
 
 
 def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
+    """As `prepare_run`, for the files of an evaluation. Gives the plan, with the time at which its run began."""
+    return replace(plan, identity=prepare_run(plan.identity, folder, MANIFEST, FILES, resume=resume))
+
+
+def prepare_run(identity: RunIdentity, folder: Path, manifest_name: str, files: Sequence[str], *, resume: bool) -> RunIdentity:
     """Move an earlier run's files to `runs/`, or take that run up. The caller holds the folder.
 
-    Gives the plan, with the time at which its run began.
+    Gives the identity, with the time at which the run began.
 
     Raises:
         NothingToReadError: there is no run to resume.
         UsageError: the run to resume was another one; the field that differs is named.
         ArtifactError: the file system refuses.
     """
-    manifest = folder / MANIFEST
+    manifest = folder / manifest_name
     if not resume:
-        archive_earlier_run(folder, MANIFEST, FILES)
-        plan.identity.save(manifest)
-        return plan
+        archive_earlier_run(folder, manifest_name, files)
+        identity.save(manifest)
+        return identity
     if not manifest.exists():
         raise NothingToReadError(f"{folder} holds no evaluation to resume; leave --resume out, or give another --artifacts")
     earlier = RunIdentity.load(manifest)
-    refuse_changed(earlier, plan.identity)
-    return replace(plan, identity=earlier)
+    refuse_changed(earlier, identity)
+    return earlier
 
 
 def play(plan: Plan, folder: Path, stop: Stop, listen: Listen, on_damage: OnDamage = raise_damage) -> Played:
@@ -238,7 +245,7 @@ class Book:
         self.outcomes: list[Outcome] = []
         self._plan = plan
         self._tasks = {task.id: task for task in plan.tasks}
-        path = folder / f"eval.{player.slug}.jsonl"
+        path = folder / f"{plan.stem}.{player.slug}.jsonl"
         if path.exists():
             self.outcomes += [self._measured(trajectory) for trajectory in self._readable(path, on_damage)]
         self._done = {(outcome.task_id, outcome.sample) for outcome in self.rewarded}

@@ -27,6 +27,19 @@ def test_the_table_of_the_scripted_policies_is_right(split: str, tmp_path: Path)
     assert row in DECISIONS.read_text("utf-8")
 
 
+def test_the_table_of_planted_instructions_is_right(tmp_path: Path) -> None:
+    policies = json.loads(run("evaluate", "--attack", "--split", "train", "--json", cwd=tmp_path).stdout)["policies"]
+    page = (DOCS / "reliability.md").read_text("utf-8")
+
+    assert list(policies) == ["weak", "heuristic"]
+    for name, policy in policies.items():
+        mean = {key: f"{policy[key]['mean']:.3f}" for key in ("clean", "attacked", "read", "success", "by_chance")}
+        compared = policy["comparison"]
+        difference = f"{compared['difference']:+.3f} [{compared['low']:+.3f}, {compared['high']:+.3f}]"
+        rest = f"{mean['read']} | {mean['success']} | {mean['by_chance']}"
+        assert f"| {name} | {mean['clean']} | {mean['attacked']} | {difference} | {rest} |" in page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_the_table_of_training_runs_is_right(seed: int, tmp_path: Path) -> None:
