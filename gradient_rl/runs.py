@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn, Self, cast
 
 from gradient_rl.errors import ArtifactError, DataError, FolderInUseError, NothingToReadError, UsageError
+from gradient_rl.schema.jsonl import read_json
 
 type Scalar = str | int | float | bool | None
 type Key = tuple[Scalar, ...]
@@ -199,7 +200,7 @@ def read_journal(path: Path, on_damage: Callable[[DataError], None] = raise_dama
             if line.strip() and line.endswith(b"\n"):
                 try:
                     record = _parse(line)
-                except (ValueError, RecursionError) as error:
+                except ValueError as error:
                     on_damage(DataError(f"{path} line {number} is damaged: {error}"))
                 else:
                     yield number, record
@@ -288,13 +289,23 @@ class RunIdentity:
             NothingToReadError: the file is not there.
             DataError: it is damaged, or of another schema version.
         """
-        for _, record in read_journal(path):
+        for _, record in read_journal(path, on_damage=lambda _: None):
             with suppress(KeyError, TypeError, ValueError):
-                fields = dict(cast("Mapping[str, Scalar]", record["fields"]))
+                fields, notes = _scalars(record["fields"]), _scalars(record.get("notes", {}))
                 started = datetime.fromisoformat(str(record["started_at"]))
                 if record["schema_version"] == SCHEMA_VERSION and started.tzinfo:
-                    return cls(fields, started, dict(cast("Mapping[str, Scalar]", record.get("notes", {}))))
-        raise DataError(f"{path} is not the identity of a run in schema version {SCHEMA_VERSION}")
+                    return cls(fields, started, notes)
+        raise DataError(
+            f"{path} is not the identity of a run in schema version {SCHEMA_VERSION}; restore it, or begin a new run without "
+            "--resume (the earlier one is kept under runs/)"
+        )
+
+
+def _scalars(value: object) -> dict[str, Scalar]:
+    found = dict(cast("Mapping[str, object]", value))
+    if not all(isinstance(each, str | int | float | None) for each in found.values()):
+        raise TypeError("a field is no plain value")
+    return cast("dict[str, Scalar]", found)
 
 
 def refuse_changed(old: RunIdentity, new: RunIdentity) -> None:
@@ -403,11 +414,7 @@ def _dump(value: object, *, ensure_ascii: bool = True, sort_keys: bool = False) 
 
 
 def _parse(line: bytes) -> dict[str, object]:
-    value: object = json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant)
+    value = read_json(line)
     if not isinstance(value, dict):
         raise ValueError(f"a {type(value).__name__}, where a JSON object belongs")
     return cast("dict[str, object]", value)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")

@@ -440,6 +440,8 @@ def test_a_label_is_the_start_in_utc_and_the_run_id() -> None:
         b'{"schema_version":1,"started_at":"2026-03-01T12:00:00","fields":{}}\n',
         b'{"schema_version":1,"started_at":"noon","fields":{}}\n',
         b'{"schema_version":1,"started_at":"2026-03-01T12:00:00+00:00","fields":7}\n',
+        b'{"schema_version":1,"started_at":"2026-03-01T12:00:00+00:00","fields":{"seed":[7]}}\n',
+        b'{"schema_version":1,"started_at":"2026-03-01T12:00:00+00:00","fields":{},"notes":{"max_steps":[3]}}\n',
     ],
 )
 def test_a_damaged_identity_is_refused_by_name(tmp_path: Path, data: bytes) -> None:

@@ -206,12 +206,13 @@ def validate(folder: FolderArgument = None, as_json: JsonOption = False, debug: 
     """
     with reported_errors(debug):
         from gradient_rl.evaluation.validate import validate_data
+        from gradient_rl.report.terminal import count
 
         directory = data_dir(folder)
         report = validate_data(directory)
         put_json(json.dumps(_as_object(report), ensure_ascii=False)) if as_json else _print(report)
         if report.findings:
-            raise DataError(f"{directory} has {len(report.findings)} findings")
+            raise DataError(f"{directory} has {count(len(report.findings), 'finding')}")
 
 
 @app.command()
@@ -248,11 +249,13 @@ def _progress() -> Generator[Told]:
 
 
 def _print(report: ValidationReport) -> None:
+    from gradient_rl.report.terminal import count
+
     console = stdout_console()
     for finding in report.findings:
         put(str(finding))
-    counts = ", ".join(f"{count} {split}" for split, count in report.tasks.items())
-    console.print(f"{report.records} records; tasks: {counts}; {len(report.findings)} findings")
+    counts = ", ".join(f"{number} {split}" for split, number in report.tasks.items())
+    console.print(f"{count(report.records, 'record')}; tasks: {counts}; {count(len(report.findings), 'finding')}")
     for figures in report.keywords:
         console.print(
             f"{figures.split}: the question alone finds all required records in {len(figures.found)} of {figures.tasks} tasks "

@@ -22,6 +22,7 @@ from gradient_rl.cli.terminal import (
     JsonOption,
     SeedOption,
     data_dir,
+    finite,
     put_json,
     reported_errors,
     run_app,
@@ -75,9 +76,11 @@ def evaluate(
     ] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", metavar="SPEC", help="Compared with; weak if left out.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="heldout|train|validation", help="Which tasks.")] = "heldout",
-    tasks: Annotated[str, typer.Option("--tasks", metavar="ID,...", help="Only these tasks of the split.")] = "",
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar="ID,...", help="Only these tasks of the split.")] = None,
     samples: Annotated[int, typer.Option("--samples", metavar="K", min=1, help="Episodes of each task.")] = 1,
-    temperature: Annotated[float, typer.Option("--temperature", metavar="T", min=0.0, help="0 is greedy.")] = 0.0,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="T", min=0.0, callback=finite, help="0 is greedy.")
+    ] = 0.0,
     concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", min=1, help="Episodes at a time.")] = 8,
     seed: SeedOption = 0,
     artifacts: ArtifactsOption = Path("artifacts"),
@@ -130,7 +133,7 @@ def evaluate(
             policies=tuple(policy or ()),
             baseline=baseline or DEFAULT_BASELINE,
             split=_split(split),
-            task_ids=_list(tasks),
+            task_ids=_task_ids(tasks),
             samples=samples,
             temperature=temperature,
             concurrency=concurrency,
@@ -362,8 +365,11 @@ def _split(text: str) -> Split:
     return Split(text)
 
 
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+def _task_ids(text: str | None) -> tuple[str, ...]:
+    ids = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and not ids:
+        raise UsageError(f"--tasks '{text}' names no task; give ids with commas between them, or leave --tasks out")
+    return ids
 
 
 def _warn(fault: GradientError) -> None:

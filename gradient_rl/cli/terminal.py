@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import traceback
@@ -59,8 +60,7 @@ def reported_errors(debug: bool) -> Generator[None]:
     except OSError as error:
         if debug:
             _print_traceback()
-        say(f"error: the output cannot be written: {error.strerror or error}; give it room, or another place")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"error: {_refused(error)}")
         raise typer.Exit(ArtifactError.exit_code) from None
     except (typer.Exit, typer.Abort):
         raise
@@ -71,21 +71,48 @@ def reported_errors(debug: bool) -> Generator[None]:
         raise typer.Exit(1) from None
 
 
+def _refused(error: OSError) -> str:
+    """What the file system refused: a file, or else our output, which is then written no more."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{error.filename} cannot be used: {reason}; check that path"
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return f"the output cannot be written: {reason}; give it room, or another place"
+
+
 def run_app(app: typer.Typer) -> NoReturn:
-    """Run a command line. Other people's text may hold what the terminal's encoding lacks, and shows as escapes then."""
+    """Run a command line to its end; what fails outside of the command, such as the writing of its help, is told as well.
+
+    Other people's text may hold what the terminal's encoding lacks, and shows as escapes then.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(standalone_mode=False)
+        with reported_errors(debug=False):
+            code = _code_of(app)
+    except typer.Exit as ended:
+        code = ended.exit_code
+    sys.exit(code)
+
+
+def _code_of(app: typer.Typer) -> int:
+    try:
+        return app(standalone_mode=False)
     except _WrongCommandLine as error:
         error.message = _safe(error.message)  # Typer quotes what it was given as it is
         error.show()
-        code = error.exit_code
+        return error.exit_code
     except typer.Abort:
         say("aborted")
-        code = 1
-    sys.exit(code)
+        return 1
+
+
+def finite(value: float | None) -> float | None:
+    """Refuse what no range of an option can refuse: nan lies in all of them, and infinity above every lower bound."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no finite number")
+    return value
 
 
 def stdout_console() -> Console:

@@ -33,6 +33,7 @@ from gradient_rl.cli.terminal import (
     DebugOption,
     JsonOption,
     data_dir,
+    finite,
     put_json,
     reported_errors,
     run_app,
@@ -87,7 +88,8 @@ def train(
     api_key_env: KeyOption = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop at so many tokens.")] = None,
     max_usd: Annotated[
-        float | None, typer.Option("--max-usd", metavar="X", min=0.0, help="Stop at this cost; needs --price-per-million.")
+        float | None,
+        typer.Option("--max-usd", metavar="X", min=0.0, callback=finite, help="Stop at this cost; needs --price-per-million."),
     ] = None,
     price_per_million: PriceOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the first paid call.")] = False,
@@ -410,9 +412,11 @@ def _refuse_missing_rewards(training: Training) -> None:
 
 
 def _interrupted(steps: list[StepMetrics]) -> typer.Exit:
-    command = command_to_resume("gradient-train")
+    from gradient_rl.report.terminal import count
+
     done = steps[-1].step if steps else 0
-    say(f"interrupted; {done} steps are done and saved. Go on with: {command}")
+    saved = f"{count(done, 'step')} {'is' if done == 1 else 'are'} done and saved"
+    say(f"interrupted; {saved}. Go on with: {command_to_resume('gradient-train')}")
     return typer.Exit(INTERRUPTED)
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gradient_rl.errors import DataError
 from gradient_rl.runs import Journal, raise_damage, read_journal
+from gradient_rl.schema.jsonl import fault_in
 from gradient_rl.schema.trajectory import Trajectory
 
 KEY = ("run_id", "policy", "checkpoint", "step", "split", "task_id", "sample", "attempt")
@@ -34,7 +35,7 @@ def read_trajectories(path: Path, on_damage: OnDamage = raise_damage) -> Iterato
         try:
             trajectory = Trajectory.model_validate(record)
         except ValidationError as error:
-            on_damage(DataError(f"{path} line {number} is not a trajectory: {_first_fault(error)}"))
+            on_damage(DataError(f"{path} line {number} is not a trajectory: {fault_in(error)}"))
             continue
         first = seen.setdefault(tuple(getattr(trajectory, name) for name in KEY), number)
         if first != number:
@@ -62,9 +63,3 @@ def attempts_made(journal: Journal) -> dict[tuple[str, int], int]:
         if isinstance(task_id, str) and isinstance(sample, int) and isinstance(attempt, int):
             made[task_id, sample] = max(made.get((task_id, sample), 0), attempt + 1)
     return made
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return f"field '{field}': {first['msg']} (got {first['input']!r:.60})"

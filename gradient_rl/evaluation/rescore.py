@@ -104,7 +104,7 @@ def parse_profile(text: str) -> RewardProfile:
     path = Path(text)
     try:
         if "=" not in text or path.is_file():
-            profile = RewardProfile.model_validate_json(path.read_bytes())
+            profile = RewardProfile.model_validate_json(path.read_bytes(), strict=True)
         else:
             profile = RewardProfile.model_validate(_fields_in(text))
     except OSError as error:

@@ -292,7 +292,8 @@ def _doubt(interval: Interval, p_value: float | None, moves: Moves, detectable: 
     if not moved:
         return f"none of the {n} tasks differs"
     if 0.5 ** (moved - 1) > ALPHA:
-        return f"only {moved} of {n} tasks differ, and the sign-flip test needs 6 to reach p <= {ALPHA}"
+        differ = "differs" if moved == 1 else "differ"
+        return f"only {moved} of {n} tasks {differ}, and the sign-flip test needs 6 to reach p <= {ALPHA}"
     if interval.low <= 0 <= interval.high:
         return f"the 95% interval [{interval.low:+.3f}, {interval.high:+.3f}] holds 0"
     if p_value > ALPHA:

@@ -10,17 +10,16 @@ It reads the messages alone, knows no task, and starts from weights of 0, where 
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from gradient_rl.errors import DataError, NothingToReadError
+from gradient_rl.errors import ArtifactError, DataError, NothingToReadError
 from gradient_rl.policies.base import Message, Reply, one_call
 from gradient_rl.policies.features import (
     FEATURES,
@@ -33,6 +32,7 @@ from gradient_rl.policies.features import (
     query_features,
 )
 from gradient_rl.policies.view import Row, View
+from gradient_rl.schema.jsonl import read_json
 
 type Weights = Mapping[Kind, Row]
 """One weight a feature, by kind of decision; see `FEATURES`."""
@@ -138,12 +138,15 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         DataError: it is damaged, or was made with other features.
     """
     try:
-        state = json.loads(path.read_bytes())
+        state = cast("dict[str, Any]", read_json(path.read_bytes()))
         from_names(state["weights"])
     except FileNotFoundError:
         raise NothingToReadError(f"{path} is not there; train again, or give another --artifacts") from None
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read: {error.strerror or error}; check that path") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} is not a checkpoint of this version: {error}; train again, or play an earlier one") from None
+        fault = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise DataError(f"{path} is not a checkpoint of this version: {fault}; train again, or play an earlier one") from None
     return state
 
 

@@ -7,7 +7,6 @@ need, in the time and memory that tens of thousands allow; `load` then gives the
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from gradient_rl.evaluation.records import read_trajectories as read_records
 from gradient_rl.policies.catalog import player_name
 from gradient_rl.runs import read_journal
 from gradient_rl.schema.evaluation import Evaluation
+from gradient_rl.schema.jsonl import fault_in, read_json
 from gradient_rl.schema.training import StepMetrics, Training
 from gradient_rl.schema.trajectory import SCHEMA_VERSION, Digests, Reward, StopReason, Trajectory
 
@@ -38,6 +38,8 @@ EXPECTED = (
 ANOTHER_FOLDER = "give another folder with --artifacts"
 """What to do where nothing is to be read, by those commands that have the option."""
 _SHOWN_IDS = 6
+_NO_NUMBERS = (b"NaN", b"Infinity")
+"""What the fast reader takes for numbers."""
 _TORN = "ends without a newline, so it may be cut: a run that still writes it, or one that was killed"
 
 
@@ -185,7 +187,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def damaged_lines(path: Path) -> tuple[Damage, ...]:
-    """The lines of an artifacts folder or of one file that cannot be read, training metrics included.
+    """The lines of an artifacts folder or of one file that cannot be read, those of a training's metrics and summary included.
 
     Raises:
         ArtifactError: the file system refuses.
@@ -196,7 +198,15 @@ def damaged_lines(path: Path) -> tuple[Damage, ...]:
             damages: list[Damage] = []
             found = sum(1 for _ in _rows_of(file, Ids(), damages))
             damaged += damages if found else foreign(file, damages)
-    return (*damaged, *(read_metrics(path)[1] if path.is_dir() else ()))
+    return (*damaged, *(_damaged_training(path) if path.is_dir() else ()))
+
+
+def _damaged_training(folder: Path) -> Iterator[Damage]:
+    yield from read_metrics(folder)[1]
+    try:
+        read_training(folder)
+    except DataError as fault:
+        yield damage_of(folder / TRAINING, fault)
 
 
 def load(row: Row) -> Trajectory:
@@ -212,7 +222,7 @@ def load(row: Row) -> Trajectory:
             return _parsed(file.readline(), Trajectory)
     except OSError as error:
         raise ArtifactError(f"{row.file} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{row.file} line {row.line} {_not_a_trajectory(error)}") from None
 
 
@@ -313,7 +323,7 @@ def read_metrics(folder: Path) -> tuple[tuple[StepMetrics, ...], tuple[Damage, .
         try:
             steps.append(StepMetrics.model_validate(record))
         except ValidationError as error:
-            damaged.append(Damage(file, number, f"is no training step: {_fault_in(error)}"))
+            damaged.append(Damage(file, number, f"is no training step: {fault_in(error)}"))
     return tuple(sorted(steps, key=lambda m: m.step)), (*damaged, *(damage_of(file, f) for f in faults))
 
 
@@ -363,7 +373,7 @@ def _rows_of(file: Path, ids: Ids, damaged: list[Damage]) -> Iterator[Row]:
             continue
         try:
             head = _parsed(line, _Head)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             damaged.append(Damage(file, number, _not_a_trajectory(error)))
             continue
         first = seen.setdefault(tuple(cast("object", getattr(head, name)) for name in KEY), number)
@@ -387,21 +397,18 @@ def _lines(file: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _parsed[Model: BaseModel](line: bytes, model: type[Model]) -> Model:
-    """Read a line; a lone surrogate, which a server may well send, is read by the standard library alone.
+    """Read a line. Where the fast reader does not read what `read_json` does, or might read more, that has the word.
 
     Raises:
-        ValueError, RecursionError: it is no JSON, or does not fit.
+        ValueError: it is no JSON, or does not fit.
     """
-    try:
-        return model.model_validate_json(line)
-    except ValidationError as error:
-        if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
-            raise
-    return model.model_validate(json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant))
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    if not any(word in line for word in _NO_NUMBERS):
+        try:
+            return model.model_validate_json(line)
+        except ValidationError as error:
+            if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+                raise
+    return model.model_validate(read_json(line))
 
 
 def _row(head: _Head, file: Path, line: int, offset: int, ids: Ids) -> Row:
@@ -435,7 +442,7 @@ def _read_whole[Model: BaseModel](path: Path, model: type[Model], writer: str) -
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror or error}; check that path") from error
     except ValidationError as error:
-        raise DataError(f"{path} is not what {writer} writes: {_fault_in(error)}; run {writer} again") from None
+        raise DataError(f"{path} is not what {writer} writes: {fault_in(error)}; run {writer} again") from None
 
 
 def torn_end(file: Path) -> list[Damage]:
@@ -483,25 +490,18 @@ def _holds_chats(file: Path) -> bool:
     try:
         with file.open("rb") as opened:
             first = opened.readline()
-        example: object = json.loads(first) if first.startswith(b'{"messages":') else None
+        example = read_json(first) if first.startswith(b'{"messages":') else None
     except OSError as error:
         raise ArtifactError(f"{file} cannot be read: {error.strerror or error}; check that path") from error
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return isinstance(example, dict) and "tools" in example and "steps" not in example
 
 
 def _not_a_trajectory(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return f"is not a trajectory: {_fault_in(error)}"
+        return f"is not a trajectory: {fault_in(error)}"
     return f"is damaged: {error}"
-
-
-def _fault_in(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    got = "" if first["type"] == "missing" else f" (got {first['input']!r:.60})"
-    return f"field '{field}': {first['msg']}{got}"
 
 
 def _slug(player: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from gradient_rl.report.terminal import safe
+from gradient_rl.report.terminal import count, safe
 from gradient_rl.schema.evaluation import Attempt, ComparisonResult, Evaluation, HackingWarning, Measured, Metric, TaskResult
 from gradient_rl.schema.task import Split
 
@@ -42,9 +42,9 @@ def evidence_sentence(comparison: ComparisonResult) -> str:
     parts = [
         f"{_words(comparison.metric)} {_signed(comparison.difference)} {_interval(comparison, _signed)}".rstrip(),
         f"sign-flip p {_p(comparison.p_value)}",
-        f"{comparison.better} tasks better, {comparison.same} the same, {comparison.worse} worse",
-        f"{comparison.n_tasks} tasks of this spread can detect {_plain(detectable)}" if detectable is not None else "",
-        f"{comparison.unpaired} tasks left out, without a reward on one side" if comparison.unpaired else "",
+        f"{count(comparison.better, 'task')} better, {comparison.same} the same, {comparison.worse} worse",
+        f"{count(comparison.n_tasks, 'task')} of this spread can detect {_plain(detectable)}" if detectable is not None else "",
+        f"{count(comparison.unpaired, 'task')} left out, for which only one side has a reward" if comparison.unpaired else "",
         comparison.note if comparison.verdict in ("better", "worse") else "",
     ]
     return f"{'; '.join(part for part in parts if part)}."
@@ -76,9 +76,9 @@ def headline(evaluation: Evaluation) -> str:
     played = sum(policy.n_episodes for policy in evaluation.policies.values())
     excluded = sum(policy.excluded for policy in evaluation.policies.values())
     how = "saved trajectories scored again" if evaluation.rescored else f"seed {evaluation.seed}"
-    missing = f", {excluded} of {played} episodes without a reward" if excluded else f", {played} episodes"
+    missing = f", {excluded} of {count(played, 'episode')} without a reward" if excluded else f", {count(played, 'episode')}"
     split = "held-out" if evaluation.split == Split.HELDOUT else evaluation.split
-    return f"{len(evaluation.tasks)} {split} tasks, {_samples(evaluation)} each, {how}{missing}"
+    return f"{count(len(evaluation.tasks), f'{split} task')}, {_samples(evaluation)} each, {how}{missing}"
 
 
 def markdown(evaluation: Evaluation) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gradient_rl.report.terminal import safe
+from gradient_rl.report.terminal import count, safe
 from gradient_rl.schema.training import Played, StepMetrics, Training
 from gradient_rl.training.groups import told
 
@@ -83,7 +83,11 @@ def rewards_of(steps: Sequence[StepMetrics]) -> list[float]:
 def print_training(console: Console, training: Training, steps: Sequence[StepMetrics]) -> None:
     """Print the curve, the validated steps, what was learned, and before against after."""
     rewards = rewards_of(steps)
-    console.print(Text.assemble((safe(training.policy), "bold"), f"  {training.steps} steps, {training.episodes} episodes"))
+    console.print(
+        Text.assemble(
+            (safe(training.policy), "bold"), f"  {count(training.steps, 'step')}, {count(training.episodes, 'episode')}"
+        )
+    )
     if rewards:
         console.print(f"training reward {curve(rewards)} {rewards[0]:.3f} to {rewards[-1]:.3f}")
     console.print(step_table([m for m in steps if m.validation or m.step == training.steps]))
@@ -102,7 +106,8 @@ def print_dry_run(console: Console, steps: Sequence[StepMetrics]) -> None:
     about = "about " if any(m.learner.get("payload_tokens_estimated") for m in steps) else ""
     groups, trajectories, trainable, sampled, prompt, size = (int(value) for value in total.values())
     console.print(
-        f"\nDry run: nothing was trained, nothing was sent. ART would get {groups} groups with {trajectories} trajectories: "
+        f"\nDry run: nothing was trained, nothing was sent. ART would get {count(groups, 'group')} with "
+        f"{count(trajectories, 'trajectory', 'trajectories')}: "
         f"{about}{sampled:,} sampled and {prompt:,} prompt tokens, {size / 1e6:.2f} MB of JSON. {trainable} of them hold "
         "token ids and can be trained on" + ("." if trainable else ": only a language model's replies have them."),
         soft_wrap=True,
@@ -126,7 +131,7 @@ def _before_and_after(before: Played, after: Played) -> Table:
     rows += [("supported", before.supported, after.supported)] if after.supported is not None else []
     rows += [("calls", before.calls, after.calls), ("records opened", before.opened, after.opened)]
     rows += [("records cited", before.cited, after.cited)]
-    table = Table(title=f"{after.episodes} validation episodes", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(title=count(after.episodes, "validation episode"), title_justify="left", box=None, padding=(0, 2, 0, 0))
     for title in ("", "before", "after"):
         table.add_column(title, justify="right" if title else "left")
     for name, first, last in rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from gradient_rl.report.terminal import safe
+from gradient_rl.report.terminal import count, safe
 from gradient_rl.worlds.sentences import MAX_SENTENCE_SHARE
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def print_world(console: Console, report: WorldReport, folder: Path) -> None:
     where = shlex.quote(str(folder))
     _say(console, f"{report.company}, {report.recipe.trade}, seed {report.recipe.seed}: {report.customers} customers")
     _say(console, f"{sum(report.records.values()):,} records: {_listed(report.records)}")
-    _say(console, f"{sum(report.tasks.values())} tasks: {_listed(report.tasks)}")
+    _say(console, f"{count(sum(report.tasks.values()), 'task')}: {_listed(report.tasks)}")
     _say(console, f"families: {_listed(report.families)}")
     _print_reasons(console, f"{sum(report.dropped.values())} of {report.drafts} drafts dropped", report.dropped)
     _print_reasons(console, f"repairs: {sum(report.repaired.values()) or 'none'}", report.repaired)
@@ -75,11 +75,8 @@ def print_card(console: Console, card: Card) -> None:
 
 def print_knobs(console: Console, report: KnobReport) -> None:
     """Print what each knob was to move, and whether it did."""
-    _say(
-        console,
-        f"{report.trade}: worlds of {report.records:,} records and {report.tasks} tasks, {report.seeds} seeds at each value",
-        style="bold",
-    )
+    worlds = f"worlds of {report.records:,} records and {count(report.tasks, 'task')}"
+    _say(console, f"{report.trade}: {worlds}, {count(report.seeds, 'seed')} at each value", style="bold")
     head = ("knob", "from", "to", "is to move", "measured at low", "at high", "difference, 95% interval", "moved")
     rows = [_knob_row(moved) for moved in report.knobs]
     console.print(_table("", head, rows, left=(0, 3, 7)))
@@ -104,12 +101,12 @@ def _print_counts(console: Console, card: Card) -> None:
     if records.measured < records.total:
         said = f"all that follows is measured among {records.measured:,} records: a sample, and those that tasks cite"
         _say(console, f"{said}; in the whole folder searches find less", style="yellow")
-    _say(console, f"{tasks.total} tasks: {_listed(tasks.splits)}")
+    _say(console, f"{count(tasks.total, 'task')}: {_listed(tasks.splits)}")
     for what, counts in (
         ("families", tasks.families),
         ("kinds of fact", tasks.fact_kinds),
-        ("hops", {f"with {hops}": count for hops, count in tasks.hops.items()}),
-        ("required records", {f"with {slots}": count for slots, count in tasks.slots.items()}),
+        ("hops", {f"with {hops}": number for hops, number in tasks.hops.items()}),
+        ("required records", {f"with {slots}": number for slots, number in tasks.slots.items()}),
     ):
         if counts:
             _say(console, f"{what}: {_listed(counts)}")
@@ -134,23 +131,23 @@ def _print_earned(console: Console, card: Card) -> None:
     console.print(_table("mean reward", ("tasks", *policies), rows))
     if card.short_references:
         short = ", ".join(card.short_references[:5])
-        said = f"the reference earns less than 1 on {len(card.short_references)} tasks: {short}"
+        said = f"the reference earns less than 1 on {count(len(card.short_references), 'task')}: {short}"
         _say(console, f"{said}; gradient-data validate says why", style="red")
 
 
 def _print_power(console: Console, power: Power) -> None:
     if power.detectable is None:
-        _say(console, f"{power.tasks} held-out tasks: too few to say what they can detect")
+        _say(console, f"{count(power.tasks, 'held-out task')}: too few to say what they can detect")
         return
     _say(console, f"{power.tasks} held-out tasks of this spread detect a difference of {power.detectable:.3f} 4 times in 5")
-    needed = [f"{target} takes {_many(count)} tasks" for target, count in power.needed.items()]
+    needed = [f"{target} takes {_many(number)} tasks" for target, number in power.needed.items()]
     _say(console, f"to detect {', '.join(needed)}")
 
 
 def _print_reasons(console: Console, total: str, reasons: Mapping[str, int]) -> None:
     _say(console, f"{total}{':' if reasons else ''}")
-    for reason, count in reasons.items():
-        _say(console, f"  {count:>5}  {reason}")
+    for reason, number in reasons.items():
+        _say(console, f"  {number:>5}  {reason}")
 
 
 def _judged(report: WorldReport) -> str:
@@ -190,7 +187,7 @@ def _say(console: Console, text: str, style: str = "") -> None:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
 
 
 def _measure(name: str, value: float) -> str:
@@ -201,5 +198,5 @@ def _reward(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
 
 
-def _many(count: int | None) -> str:
-    return "over 100,000" if count is None else f"{count:,}"
+def _many(number: int | None) -> str:
+    return "over 100,000" if number is None else f"{number:,}"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from gradient_rl.errors import DataError, NothingToReadError
+
+_MOST_DIGITS = 308
+"""Of a whole number: more is more than any float holds."""
 
 
 def read_records[Model: BaseModel](path: Path, model: type[Model]) -> list[Model]:
@@ -37,7 +41,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: byte {error.start} cannot be read") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}; check that path") from None
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, line
@@ -58,6 +62,37 @@ def parse_line[Model: BaseModel](line: str, model: type[Model], where: str) -> M
         raise DataError(f"{where}: {_first_fault(line, error)}") from None
 
 
+def read_json(data: bytes) -> object:
+    """Read one JSON value, a lone surrogate's escape included, and refuse what only Python takes for JSON.
+
+    Raises:
+        ValueError: it is no JSON, or a number in it is no finite one or too long; what is wrong is said in plain words.
+    """
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_constant=_no_number, parse_int=_whole, parse_float=_finite)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
 def write_records(path: Path, records: Iterable[BaseModel]) -> None:
     """Write one record a line; the caller answers for durability."""
     path.write_text("".join(to_line(record) for record in records), encoding="utf-8")
@@ -71,6 +106,16 @@ def to_line(record: BaseModel) -> str:
         fields = record.model_dump(mode="json", by_alias=True)
         text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def fault_in(error: ValidationError) -> str:
+    """The first field that does not fit, why, and what stands there."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if not field:
+        return first["msg"]
+    got = "" if first["type"] == "missing" else f" (got {first['input']!r:.60})"
+    return f"field '{field}': {first['msg']}{got}"
 
 
 def _first_fault(line: str, error: ValidationError) -> str:

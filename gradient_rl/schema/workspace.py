@@ -12,9 +12,9 @@ RecordId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,80}$")]
 
 
 class FrozenRecord(BaseModel):
-    """Base of everything that is written to a file: immutable, and no field that the schema does not name."""
+    """Base of everything that is written to a file: immutable, with finite numbers, and no field that the schema lacks."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class RecordKind(StrEnum):

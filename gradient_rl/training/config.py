@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,7 +55,7 @@ class TrainingConfig(FrozenRecord):
     """`linear`: gradient steps on one batch."""
     clip_ratio: float = Field(default=0.3, gt=0.0, lt=1.0)
     """`linear`: how far the probability ratio may move from 1 in an update (PPO, arXiv 1707.06347, section 3)."""
-    entropy_bonus: float = Field(default=0.02, ge=0.0, allow_inf_nan=False)
+    entropy_bonus: float = Field(default=0.02, ge=0.0)
     """`linear`: reward units for each nat of a decision's entropy, against early certainty."""
     weight_decay: float = Field(default=0.02, ge=0.0, lt=1.0)
     """`linear`: share of each weight that is taken away in a gradient step, times the learning rate."""
@@ -67,7 +68,7 @@ class TrainingConfig(FrozenRecord):
     """`art`: the project on the service that the adapter belongs to."""
     max_completion_tokens: int = Field(default=1024, ge=16)
     """`art`: tokens of one reply."""
-    kl_penalty: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    kl_penalty: float = Field(default=0.0, ge=0.0)
     """`art`: coefficient of the divergence from the base model (ART's `kl_penalty_coef`)."""
     loss: Literal["cispo", "ppo"] = "cispo"
     """`art`: ART's loss; cispo is its default (arXiv 2506.13585)."""
@@ -99,7 +100,8 @@ def load_config(flags: Mapping[str, object], file: Path | None = None) -> Traini
     policy = str({"policy": "linear", **written, **given}["policy"])
     fields = {**_defaults_of(policy), **written, **given}
     try:
-        config = TrainingConfig.model_validate(fields)
+        # As JSON and strictly: true is no number, and '8' none either.
+        config = TrainingConfig.model_validate_json(json.dumps(fields, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(_told(error, given, file)) from None
     if config.policy == "art" and config.estimator is Estimator.LEAVE_ONE_OUT:
@@ -120,7 +122,9 @@ def _read(file: Path) -> Mapping[str, object]:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise NothingToReadError(f"--config {file} is not there; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"--config {file} cannot be read: {error.strerror or error}; check the path") from None
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, brackets in brackets
         raise UsageError(f"--config {file} cannot be read as TOML: {error}; write lines such as max_steps = 20") from None
 
 

@@ -21,8 +21,10 @@ def estimate(plan: Plan, price: Price | None) -> str:
     episodes = rollouts + validations * len(plan.validation) * config.validation_samples
     prompt, sampled = (int(tokens * episodes) for tokens in _tokens_of_an_episode(plan))
     cost = f", about {price.cost_usd(prompt, sampled):,.2f} USD for them" if price else ""
+    steps = f"{config.max_steps} step{'s' * (config.max_steps != 1)}"
+    groups = f"{config.tasks_per_step} group{'s' * (config.tasks_per_step != 1)}"
     return (
-        f"{config.base_model}: {config.max_steps} steps of {config.tasks_per_step} groups of {config.group_size}; with the "
+        f"{config.base_model}: {steps} of {groups} of {config.group_size}; with the "
         f"validations {episodes:,} episodes. If they are as long as the heuristic policy's: about {prompt:,} prompt and "
         f"{sampled:,} completion tokens{cost}."
     )

@@ -54,9 +54,9 @@ def told(used: int, dropped: Mapping[str, int]) -> str:
     """Say how many groups taught nothing, and why: `7 of 12 groups taught nothing: 5 all right, 2 all wrong`."""
     lost = sum(dropped.values())
     if not lost:
-        return f"all {used} groups differed within"
+        return f"all {used} groups differed within" if used != 1 else "the one group differed within"
     reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-    return f"{lost} of {used + lost} groups taught nothing: {reasons}"
+    return f"{lost} of {used + lost} group{'s' * (used + lost != 1)} taught nothing: {reasons}"
 
 
 def _reason(group: Group) -> str:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from math import fsum
 from pathlib import Path
+from typing import NoReturn
 
 from pydantic import ValidationError
 
@@ -39,6 +40,7 @@ from gradient_rl.runs import (
     refuse_changed,
     write_whole,
 )
+from gradient_rl.schema.jsonl import fault_in
 from gradient_rl.schema.task import Split, Task
 from gradient_rl.schema.training import Played, StepMetrics, TaskScore, Training, Watched
 from gradient_rl.schema.trajectory import Group, Trajectory, Usage
@@ -155,9 +157,7 @@ def prepare_folder(plan: Plan, folder: Path, *, resume: bool) -> Plan:
         raise NothingToReadError(f"{folder} holds no training run to resume; leave --resume out, or give another --artifacts")
     earlier = RunIdentity.load(manifest)
     refuse_changed(earlier, plan.identity)
-    identity = replace(earlier, notes={"max_steps": plan.config.max_steps})
-    identity.save(manifest)
-    return replace(plan, identity=identity)
+    return replace(plan, identity=replace(earlier, notes={"max_steps": plan.config.max_steps}))
 
 
 def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: Listener | None = None) -> Training | None:
@@ -178,9 +178,7 @@ def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: List
     started = time.perf_counter()
     with closing(Ledger(folder, plan.identity.run_id)) as ledger:
         _refuse_fewer_steps(plan, ledger.steps)
-        if len(ledger.steps) <= plan.config.max_steps:
-            (folder / SUMMARY).unlink(missing_ok=True)  # of a run that now goes on
-        run = _Run(plan, learner, ledger, stop, listener or Listener())
+        run = _Run(plan, learner, ledger, stop, folder, listener or Listener())
         if not asyncio.run(run.go()):
             return None
         summary = _summary(run, time.perf_counter() - started)
@@ -202,9 +200,9 @@ class Ledger:
     """The run's two journals, and what they held when they were opened."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        self._metrics = Journal(folder / METRICS, METRICS_KEY)
-        self._trajectories = Journal(folder / TRAJECTORIES, KEY)
-        self.steps = list(_records(folder / METRICS, StepMetrics))
+        self._metrics = Journal(folder / METRICS, METRICS_KEY, _refuse_damage)
+        self._trajectories = Journal(folder / TRAJECTORIES, KEY, _refuse_damage)
+        self.steps = list(_steps_in(folder / METRICS, run_id))
         """Metrics of the steps that are done, in order."""
         self.spent = Usage()
         """What the episodes that are there have cost, also those that were played again."""
@@ -236,7 +234,7 @@ class Ledger:
         """Take an earlier process's episode in; of those of steps that are done nothing but the cost is needed any more."""
         if trajectory.run_id == run_id:
             self.spent += trajectory.usage
-            if trajectory.step == (self.steps[-1].step + 1 if self.steps else 0):
+            if trajectory.step >= len(self.steps):
                 self._left.append(trajectory)
 
 
@@ -246,6 +244,7 @@ class _Run:
     learner: Learner
     ledger: Ledger
     stop: Stop
+    folder: Path
     listener: Listener
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     spent: Usage = field(default_factory=Usage)
@@ -270,6 +269,8 @@ class _Run:
             self.listener.step(done)
         if self.ledger.steps:
             await self.learner.restore(self.ledger.steps[-1].step)
+        self._go_on()
+        if self.ledger.steps:
             await self.learner.retain(self._worth_keeping())  # the earlier process may have ended before it, or kept more
             self._stop_on_hacking()
         for step in range(len(self.ledger.steps), self.plan.config.max_steps + 1):
@@ -287,6 +288,12 @@ class _Run:
         last = next((m for m in reversed(self.ledger.steps) if m.watch), None)
         if self.plan.config.stop_on_hacking and last and last.watch and last.watch.warning:
             raise HackingError(last.watch.warning)
+
+    def _go_on(self) -> None:
+        """Note how far the run goes now. Nothing is changed before all that an earlier process left has been read."""
+        if len(self.ledger.steps) <= self.plan.config.max_steps:
+            (self.folder / SUMMARY).unlink(missing_ok=True)
+        self.plan.identity.save(self.folder / MANIFEST)
 
     async def _before(self) -> StepMetrics | None:
         """Step 0: the state before training, validated."""
@@ -436,13 +443,25 @@ def best_step(steps: Iterable[StepMetrics]) -> int | None:
     return max(rewards, key=lambda step: (rewards[step], -step), default=None)
 
 
+def _steps_in(path: Path, run_id: str) -> Iterator[StepMetrics]:
+    for number, metrics in enumerate(_records(path, StepMetrics)):
+        if (metrics.run_id, metrics.step) != (run_id, number):
+            found, wanted = f"step {metrics.step} of run '{metrics.run_id}'", f"step {number} of '{run_id}'"
+            _refuse_damage(DataError(f"{path} tells of {found} where {wanted} belongs, so a line was lost or moved"))
+        yield metrics
+
+
 def _records[R: FrozenRecord](path: Path, kind: type[R]) -> Iterator[R]:
     for number, record in read_journal(path):
         try:
             yield kind.model_validate(record)
         except ValidationError as error:
-            fault = f"{error.errors(include_url=False)[0]['msg']}"
-            raise DataError(f"{path} line {number} is damaged: {fault}; begin a new run without --resume") from None
+            _refuse_damage(DataError(f"{path} line {number} is damaged: {fault_in(error)}"))
+
+
+def _refuse_damage(fault: DataError) -> NoReturn:
+    """Stop at a damaged line: what was learned from it cannot be told."""
+    raise DataError(f"{fault}; restore the file, or begin a new run without --resume (the earlier one is kept under runs/)")
 
 
 def _summary(run: _Run, seconds: float) -> Training:

@@ -286,7 +286,7 @@ def test_a_dry_run_of_a_policy_that_learns_needs_no_key_and_no_checkpoint(tmp_pa
     ran = train(tmp_path, "--dry-run", *DRY[3:], "--policy", policy)
 
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith(f"{plays}  1 steps, ")
+    assert ran.stdout.startswith(f"{plays}  1 step, ")
 
 
 # Weights & Biases, and where a key goes

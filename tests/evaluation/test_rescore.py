@@ -201,7 +201,7 @@ def test_a_profile_is_read_from_a_file(tmp_path: Path) -> None:
         ("correctness=0.9", "weights must lie in [0, 1] and add up to 1, and these add up to 0.9"),
         ("style=1", "there is no reward part 'style'; the parts are correctness, citation_quality, efficiency"),
         ("correctness=much", "'correctness=much' should be correctness= and a number in [0, 1]"),
-        ("correctness=nan", "weights must lie in [0, 1]"),
+        ("correctness=nan", "weights.correctness: Input should be a finite number"),
         ("require_opened=maybe", "'require_opened=maybe' should be require_opened= and true or false"),
         ("correctness=1,", "'' should be NAME= and a number in [0, 1]"),
         ("nothing.json", "cannot be read: No such file or directory; give a JSON file or NAME=VALUE,..."),

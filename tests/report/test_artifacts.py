@@ -91,7 +91,7 @@ def test_an_infrastructure_failure_has_a_row_without_a_reward(tmp_path: Path) ->
     ("line", "problem"),
     [
         ("{", "is damaged: Expecting property name enclosed in double quotes: line 2 column 1 (char 2)"),
-        ("[1]", "is not a trajectory: field '': Input should be"),
+        ("[1]", "is not a trajectory: Input should be"),
         ('{"schema_version":2}', "is not a trajectory: field 'schema_version': Input should be 1 (got 2)"),
     ],
 )

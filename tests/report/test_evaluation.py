@@ -105,7 +105,7 @@ def test_what_is_missing_is_a_dash_and_what_was_left_out_is_said() -> None:
     bare = COMPARISON.model_copy(update={**missing, "unpaired": 3, "n_tasks": 0, "better": 0, "same": 0, "worse": 0})
 
     assert evidence_sentence(bare) == (
-        "reward -; sign-flip p -; 0 tasks better, 0 the same, 0 worse; 3 tasks left out, without a reward on one side."
+        "reward -; sign-flip p -; 0 tasks better, 0 the same, 0 worse; 3 tasks left out, for which only one side has a reward."
     )
 
 

@@ -67,7 +67,7 @@ def test_a_card_of_a_sample_says_so(tiny_data: Path) -> None:
 def test_a_reference_that_earns_less_is_pointed_out(tiny_data: Path) -> None:
     print_card(on := console(), card_of(tiny_data).model_copy(update={"short_references": ("tiny-1",)}))
 
-    assert "the reference earns less than 1 on 1 tasks: tiny-1; gradient-data validate says why" in shown(on)
+    assert "the reference earns less than 1 on 1 task: tiny-1; gradient-data validate says why" in shown(on)
 
 
 def test_every_knob_has_a_row_with_its_verdict() -> None:

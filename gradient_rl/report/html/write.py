@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from gradient_rl.environment.workspace import HELDOUT_FILE, TRAIN_FILE, TaskFile, Workspace, load_tasks, load_workspace
-from gradient_rl.errors import DataError, GradientError, NothingToReadError
+from gradient_rl.errors import ArtifactError, DataError, GradientError, NothingToReadError
 from gradient_rl.report.artifacts import (
     DEMO,
     EVALUATION,
@@ -29,6 +29,7 @@ from gradient_rl.report.artifacts import (
 from gradient_rl.report.html.data import Material
 from gradient_rl.report.html.page import document
 from gradient_rl.report.html.saved import Played
+from gradient_rl.report.terminal import count
 from gradient_rl.runs import write_whole
 from gradient_rl.schema.task import Task
 from gradient_rl.schema.trajectory import Trajectory
@@ -127,7 +128,9 @@ def _of_training(folder: Path, data: Path) -> Material:
     notices = [*unfinished, *material.notices, *_named(damaged)]
     last = max((m.step for m in steps), default=0)
     policy = training.policy if training else "The policy"
-    return replace(material, training=training, steps=steps, notices=notices, sentence=f"{policy}: {last} steps of training.")
+    return replace(
+        material, training=training, steps=steps, notices=notices, sentence=f"{policy}: {count(last, 'step')} of training."
+    )
 
 
 def _of_evaluation(folder: Path, data: Path) -> Material:
@@ -139,12 +142,20 @@ def _of_evaluation(folder: Path, data: Path) -> Material:
         files = [file for file in trajectory_files(folder) if file.name.startswith("eval.")]
         asked = {result.id: result.question for result in evaluation.tasks}
         material = _material("Evaluation", files, data, lambda rows: [row for row in rows if row.policy in names], asked)
-        training, (steps, _) = read_training(folder), read_metrics(folder)
-        if training is None or not any(name.startswith(f"{training.policy}@") for name in names):
-            return replace(material, evaluation=evaluation)
-        return replace(material, evaluation=evaluation, training=training, steps=steps)
+        return _with_curves(replace(material, evaluation=evaluation), folder, names)
     notice = "The trajectories are not beside eval.json, so no steps can be shown."
     return Material("Evaluation", (), {}, None, evaluation, notices=(notice,))
+
+
+def _with_curves(material: Material, folder: Path, names: Iterable[str]) -> Material:
+    """The curves of a policy that played are an addition: a damaged training beside the evaluation is said and left out."""
+    try:
+        training, (steps, _) = read_training(folder), read_metrics(folder)
+    except (DataError, ArtifactError) as fault:
+        return replace(material, notices=[*material.notices, f"The training beside it is left out: {fault}."])
+    if training is None or not any(name.startswith(f"{training.policy}@") for name in names):
+        return material
+    return replace(material, training=training, steps=steps)
 
 
 def _material(
