@@ -167,11 +167,20 @@ def _server_for(specs: Sequence[str], artifacts: Path, base_url: str | None) -> 
     if base_url is not None or not folder.is_dir() or not any(spec.partition("@")[0] == "art" for spec in specs):
         yield base_url
         return
-    from gradient_rl.embedded.linear import LinearModel
+    from gradient_rl.embedded.models import served_model
     from gradient_rl.embedded.server import serving
 
-    with serving(LinearModel(folder), folder=folder) as server:
+    with serving(served_model(_base_model(folder.parent), folder), folder=folder) as server:
         yield server.base_url
+
+
+def _base_model(checkpoints: Path) -> str:
+    """The base model of the adapters that are noted in a folder; the default where none is."""
+    from gradient_rl.policies.adapters import art_checkpoints, read_art_state
+    from gradient_rl.schema.training import BASE_MODEL
+
+    noted = next((checkpoint.path for checkpoint in art_checkpoints(checkpoints) if checkpoint.path), None)
+    return read_art_state(noted).base_model if noted else BASE_MODEL
 
 
 def _catalog(access: Access, specs: Sequence[str]) -> tuple[Entry, ...]:

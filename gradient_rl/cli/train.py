@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from gradient_rl.policies.base import Policy
     from gradient_rl.policies.catalog import Checkpoint, Entry
+    from gradient_rl.policies.endpoint import Price
     from gradient_rl.schema.training import StepMetrics, Training
     from gradient_rl.schema.trajectory import Trajectory
     from gradient_rl.training.art import Service
@@ -81,6 +82,9 @@ def train(
         Path | None, typer.Option("--config", metavar="FILE.toml", help="Any parameter; flags override it. docs/training.md.")
     ] = None,
     base_model: Annotated[str | None, typer.Option("--base-model", metavar="NAME", help="art: the model to adapt.")] = None,
+    warm_start: Annotated[
+        int | None, typer.Option("--warm-start", metavar="N", help="art: imitate N verified examples before the first step.")
+    ] = None,
     backend: Annotated[
         str, typer.Option("--backend", metavar="serverless|embedded", help="art: the service, or a server on this machine.")
     ] = "serverless",
@@ -123,6 +127,7 @@ def train(
             "seed": seed,
             "base_model": base_model,
             "stop_on_hacking": stop_on_hacking,
+            "warm_start": warm_start,
         }
         remote = Remote(backend, base_url, api_key_env, max_tokens, max_usd, price_per_million, yes)
         made = load_config(flags, config)
@@ -168,9 +173,11 @@ def _run(
     wandb: bool,
     as_json: bool,
 ) -> None:
+    from gradient_rl.cli.warm import with_examples
     from gradient_rl.evaluation.run import GRACE_S, Stop
     from gradient_rl.report.html.write import write_training_report
     from gradient_rl.runs import hold_folder
+    from gradient_rl.training.examples import save_examples
     from gradient_rl.training.loop import as_far_as_before, plan_training, prepare_folder
     from gradient_rl.training.loop import train as run_training
 
@@ -183,9 +190,11 @@ def _run(
         _tell_the_price(plan, remote)
     stop = Stop()
     with hold_folder(artifacts), stopping_on_interrupt(lambda: ask_to_stop(stop.request, GRACE_S)):
-        plan = prepare_folder(plan, artifacts, resume=resume)
+        plan = prepare_folder(with_examples(plan, data, artifacts, resume=resume), artifacts, resume=resume)
         if plan.moved:
             say(f"the earlier training run is kept in {plan.moved}")
+        if plan.examples:
+            save_examples(artifacts, plan.examples)
         with opening(plan, artifacts) as learner, _listening(plan, artifacts, wandb_key) as (steps, listener):
             try:
                 training = run_training(plan, learner, artifacts, stop, listener)
@@ -204,6 +213,8 @@ def _opening(config: TrainingConfig, remote: Remote, dry_run: bool) -> Opening:
     from gradient_rl.policies.catalog import CATALOG
 
     entries = {entry.name: entry for entry in CATALOG}
+    if dry_run and config.warm_start:
+        raise UsageError("--warm-start does not go with --dry-run, which trains nothing; leave one of them out")
     if dry_run:
         return _opening_dry(entries, config.policy)
     if config.policy == "linear":
@@ -274,18 +285,23 @@ def _opening_embedded(remote: Remote) -> Opening:
 
     @contextmanager
     def open_embedded(plan: Plan, artifacts: Path) -> Generator[Learner]:
-        from gradient_rl.embedded.linear import LinearModel
+        from gradient_rl.embedded.models import served_model
         from gradient_rl.embedded.server import serving
-        from gradient_rl.training.art import Service
         from gradient_rl.training.loop import CHECKPOINTS
 
         folder = artifacts / CHECKPOINTS / EMBEDDED
         folder.mkdir(parents=True, exist_ok=True)
-        with serving(LinearModel(folder), folder=folder) as server:
+        with serving(served_model(plan.config.base_model, folder), folder=folder) as server:
             price, name = read_price(remote.price_per_million), _adapter_name(plan)
-            yield _art_learner(plan, artifacts, Service(server.base_url, "local", name, price, jobs_outlive_us=False))
+            yield _art_learner(plan, artifacts, _embedded_service(server.base_url, name, price))
 
     return open_embedded
+
+
+def _embedded_service(base_url: str, name: str, price: Price | None) -> Service:
+    from gradient_rl.training.art import Service
+
+    return Service(base_url, "local", name, price, reads_examples=True, jobs_outlive_us=False)
 
 
 def _art_learner(plan: Plan, artifacts: Path, service: Service) -> Learner:
@@ -315,9 +331,11 @@ def _tracking_key() -> str:
 
 def _tell_the_price(plan: Plan, remote: Remote) -> None:
     """Print what a run would send and what of it is billed, before the first call, and ask on a terminal."""
+    from gradient_rl.cli.warm import told
     from gradient_rl.training.estimate import estimate
 
     say(estimate(plan, read_price(remote.price_per_million)))
+    told(plan, uploads=remote.backend != EMBEDDED)
     if remote.backend == EMBEDDED:
         say("It all happens on this machine; nothing is billed.")
         return
@@ -335,7 +353,7 @@ def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[
     listeners: list[OnStep] = [steps.append, partial(_warn, plan.config.stop_on_hacking)]
     with ExitStack() as stack:
         if plan.config.policy == ART and not sys.stderr.isatty():
-            listeners.append(lambda metrics: say(step_line(metrics, plan.config.max_steps)))
+            listeners.append(lambda metrics: say(step_line(metrics, plan.config.max_steps, steps)))
         if wandb_key is not None:
             from gradient_rl.training.tracking import tracked
 
@@ -400,7 +418,8 @@ def _next(training: Training, artifacts: Path) -> str:
     if training.dry_run:
         return "train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
     place = "" if artifacts == Path("artifacts") else f" --artifacts {shlex.quote(str(artifacts))}"
-    return f"then run gradient-eval --policy {training.policy}@0 --policy {training.policy}@latest --samples 8{place}"
+    warm = f" --policy {training.policy}@warm" if training.warm else ""
+    return f"then run gradient-eval --policy {training.policy}@0{warm} --policy {training.policy}@latest --samples 8{place}"
 
 
 def _refuse_missing_rewards(training: Training) -> None:
@@ -415,7 +434,8 @@ def _interrupted(steps: list[StepMetrics]) -> typer.Exit:
     from gradient_rl.report.terminal import count
 
     done = steps[-1].step if steps else 0
-    saved = f"{count(done, 'step')} {'is' if done == 1 else 'are'} done and saved"
+    warm = " after the warm start" if any(metrics.is_warm_start for metrics in steps) else ""
+    saved = f"{count(done, 'step')}{warm} {'is' if done == 1 else 'are'} done and saved"
     say(f"interrupted; {saved}. Go on with: {command_to_resume('gradient-train')}")
     return typer.Exit(INTERRUPTED)
 

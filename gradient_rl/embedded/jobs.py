@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from gradient_rl.embedded.faults import Faults
-from gradient_rl.embedded.model import ArtGroup
+from gradient_rl.embedded.model import ArtGroup, ServedModel, Transcript
 from gradient_rl.embedded.protocol import RefusedError, count_sequences, why_untrainable
 from gradient_rl.embedded.registry import Registry
 
@@ -19,13 +19,42 @@ class JobError(Exception):
     """A job that cannot go on; its text is told to the client."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a job has the model do."""
+
+    sequences: int
+    """How many the client is told that there are."""
+    fault: str | None
+    """Why it cannot be done; None where it can."""
+    train: Callable[[ServedModel, int], Iterable[Mapping[str, float]]]
+    """From a model and the step that it goes on from."""
+
+
+def rewarded(groups: Sequence[ArtGroup], config: Mapping[str, Any]) -> Work:
+    """Learn from groups of trajectories with rewards."""
+    return Work(
+        sequences=count_sequences(groups),
+        fault=why_untrainable(groups),
+        train=lambda model, step: model.train(groups, config, step=step),
+    )
+
+
+def examples(transcripts: Sequence[Transcript], config: Mapping[str, Any]) -> Work:
+    """Learn to say what was said in transcripts."""
+    return Work(len(transcripts), None, lambda model, step: model.finetune(transcripts, config, step=step))
+
+
+_DONE = Work(0, None, lambda _, __: ())
+"""In place of what a job no longer needs."""
+
+
 @dataclass
 class Job:
     """One training job and what it has told so far."""
 
     number: int
-    groups: Sequence[ArtGroup]
-    config: Mapping[str, Any]
+    work: Work
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Only ever appended to, from whichever thread is at work on the job."""
 
@@ -60,9 +89,9 @@ class TrainingQueue:
         """Whether a job runs or waits."""
         return bool(self._tasks)
 
-    def submit(self, groups: Sequence[ArtGroup], config: Mapping[str, Any]) -> Job:
+    def submit(self, work: Work) -> Job:
         """Queue a job. Call it in the running loop."""
-        job = Job(len(self._jobs) + 1, groups, config)
+        job = Job(len(self._jobs) + 1, work)
         self._jobs[job.id] = job
         task = asyncio.get_running_loop().create_task(self._run(job))
         self._tasks.add(task)
@@ -89,7 +118,7 @@ class TrainingQueue:
         training = asyncio.get_running_loop().run_in_executor(self._thread, self._train, job)
         # What a model raises is the job's outcome, whatever it is: the client polls until it hears of an end.
         [failure] = await asyncio.gather(training, return_exceptions=True)
-        job.groups = ()
+        job.work = _DONE
         if job.number in self._faults.stall_events:
             return
         if failure is None:
@@ -98,13 +127,13 @@ class TrainingQueue:
             job.tell("training_failed", error_message=_told(failure))
 
     def _train(self, job: Job) -> None:
-        job.tell("training_started", num_sequences=count_sequences(job.groups))
+        job.tell("training_started", num_sequences=job.work.sequences)
         if job.number in self._faults.fail_jobs:
             raise JobError(f"job {job.number} was made to fail")
-        if fault := why_untrainable(job.groups):
-            raise JobError(fault)
+        if job.work.fault:
+            raise JobError(job.work.fault)
         step = self._registry.latest()
-        for metrics in self._registry.model.train(job.groups, job.config, step=step):
+        for metrics in job.work.train(self._registry.model, step):
             job.tell("gradient_step", **_finite(metrics))
             if self._stopping:
                 raise JobError("the server was stopped")

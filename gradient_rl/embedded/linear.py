@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from gradient_rl.embedded.jobs import JobError
-from gradient_rl.embedded.model import ArtGroup, Completion, Message
+from gradient_rl.embedded.model import ArtGroup, Completion, Message, Transcript
 from gradient_rl.embedded.protocol import turns_in
 from gradient_rl.errors import DataError, UsageError
 from gradient_rl.policies.catalog import linear_checkpoints
@@ -78,6 +78,8 @@ class LinearModel:
     change nothing. What is to be trained on is sampled at temperature 1: a reply's log-probabilities are those at the
     temperature it was drawn at (at 0, those at 1), and training scores it at 1.
 
+    It completes one chat at a time, and it cannot be fine-tuned on examples.
+
     Args:
         folder: where the state of each step is kept as `linear-000003.json`, for a later process to go on from; None keeps
             them in memory.
@@ -86,6 +88,8 @@ class LinearModel:
         DataError: a file in the folder is damaged, or was made with other features.
         ArtifactError: the file system refuses.
     """
+
+    concurrency = 1
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -137,6 +141,16 @@ class LinearModel:
             weights = adam.ascend(weights, gradient)
             yield {**_metrics(terms, gradient, settings), **kl_to_reference}
         self._keep(step + 1, _State(weights, adam))
+
+    def finetune(
+        self, transcripts: Sequence[Transcript], config: Mapping[str, Any], *, step: int
+    ) -> Iterator[Mapping[str, float]]:
+        """See `ServedModel.finetune`.
+
+        Raises:
+            JobError: always.
+        """
+        raise JobError("the linear policy has no warm start: what it takes in is an action's features, and no text")
 
     def weights(self, step: int) -> Weights:
         """The weights of a step, one of `steps()`; not to be changed."""

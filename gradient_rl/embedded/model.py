@@ -1,4 +1,4 @@
-"""The seam between the server and the model behind it: whoever completes chats and learns from groups."""
+"""The seam between the server and the model behind it: whoever completes chats and learns from groups and examples."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gradient_rl.schema.workspace import FrozenRecord
 
 type Message = dict[str, Any]
 """One message, or one tool schema, in OpenAI's chat form."""
-type Transcript = Mapping[str, Any]
-"""A conversation to learn from: `messages` in OpenAI's form, what assistants said is learned, and the `tools` of it."""
 type ArtGroup = Mapping[str, Any]
 """One `art.TrajectoryGroup` as JSON; `reward` and `messages_and_choices` are there in every trajectory."""
+type Transcript = Mapping[str, Any]
+"""An example to learn from: `messages` in OpenAI's chat form, at least one of them an assistant's, and `tools`."""
 
 
 class Completion(FrozenRecord):
@@ -44,9 +44,14 @@ class Completion(FrozenRecord):
 class ServedModel(Protocol):
     """A model that can be served and trained. It keeps its own weights, one state for each step.
 
-    The server calls `complete` from one thread and `train` from another, at the same time, and `steps` and
-    `forget` from a third: a state, once made, is never changed.
+    The server calls `complete` from `concurrency` threads and `train` and `finetune` from another, at the same time,
+    and `steps` and `forget` from one more: a state, once made, is never changed.
     """
+
+    @property
+    def concurrency(self) -> int:
+        """Completions that it takes at once, at least 1."""
+        ...
 
     def complete(
         self,
@@ -82,6 +87,20 @@ class ServedModel(Protocol):
         Args:
             groups: at least one trainable Choice in each (`protocol.choices_in`).
             config: what ART calls `experimental_config`; None where the client left a value to the server.
+            step: one of `steps()`.
+        """
+        ...
+
+    def finetune(
+        self, transcripts: Sequence[Transcript], config: Mapping[str, Any], *, step: int
+    ) -> Iterable[Mapping[str, float]]:
+        """Make the state `step + 1` from the state `step` by imitation, as `train` makes it from rewards.
+
+        What the assistants of the transcripts said is learned; all else is context.
+
+        Args:
+            transcripts: at least one.
+            config: what ART calls an SFT config: `batch_size`, `learning_rate`; None where the client left it open.
             step: one of `steps()`.
         """
         ...

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from gradient_rl.embedded.model import ArtGroup, Completion, Message
+from gradient_rl.embedded.model import ArtGroup, Completion, Message, Transcript
 
 DEFAULT_MAX_TOKENS = 2048
 _INFERENCE_NAME = re.compile(r"wandb-artifact:///([^/:]+)/([^/:]+)/([^/:]+)(?::step([0-9]{1,9}))?")
@@ -72,6 +72,18 @@ class TrainingRequest(_Request):
     model_id: str
     trajectory_groups: list[dict[str, Any]]
     experimental_config: dict[str, Any] | None = None
+
+
+class FinetuningRequest(_Request):
+    """Body of POST /preview/sft-training-jobs.
+
+    The client uploads its examples to W&B and sends the address; here they are in the request itself.
+    """
+
+    model_id: str
+    training_data_url: str | None = None
+    trajectories: list[dict[str, Any]] = Field(min_length=1)
+    config: dict[str, Any] | None = None
 
 
 class Deletion(_Request):
@@ -140,6 +152,15 @@ def read_groups(request: TrainingRequest) -> tuple[ArtGroup, ...]:
         {**group, "trajectories": [_whole(t, f"group {i}, trajectory {j}") for j, t in enumerate(_trajectories(group, i))]}
         for i, group in enumerate(request.trajectory_groups)
     )
+
+
+def read_transcripts(request: FinetuningRequest) -> tuple[Transcript, ...]:
+    """Give the examples, `tools` in every one of them.
+
+    Raises:
+        RefusedError: one has no list of messages with an assistant among them, or its tools are no list of objects.
+    """
+    return tuple(_transcript(fields, f"trajectory {i}") for i, fields in enumerate(request.trajectories))
 
 
 def choices_in(trajectory: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -253,6 +274,22 @@ def _whole(trajectory: object, where: str) -> dict[str, Any]:
         raise RefusedError(400, f"{where}: the reward {str(reward)[:80]!r} is not a finite number")
     _refuse_other_than_lists(fields, where)
     return {**fields, "reward": float(reward), "messages_and_choices": fields.get("messages_and_choices", [])}
+
+
+def _transcript(fields: Mapping[str, Any], where: str) -> Transcript:
+    messages: object = fields.get("messages")
+    tools: object = fields.get("tools") or list[object]()
+    if not _is_list_of_objects(messages):
+        raise RefusedError(400, f"{where}: 'messages' is not a list of objects")
+    if not any(message.get("role") == "assistant" for message in cast("list[Message]", messages)):
+        raise RefusedError(400, f"{where}: no message is an assistant's, so there is nothing to learn from it")
+    if not _is_list_of_objects(tools):
+        raise RefusedError(400, f"{where}: 'tools' is not a list of objects")
+    return {"messages": messages, "tools": tools}
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in cast("list[object]", value))
 
 
 def _refuse_other_than_lists(trajectory: Mapping[str, Any], where: str) -> None:

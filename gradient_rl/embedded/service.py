@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any
 
 from gradient_rl.embedded.faults import Faults
-from gradient_rl.embedded.jobs import TrainingQueue
+from gradient_rl.embedded.jobs import Job, TrainingQueue, examples, rewarded
 from gradient_rl.embedded.model import Completion
 from gradient_rl.embedded.protocol import (
     ChatRequest,
     Deletion,
+    FinetuningRequest,
     PageQuery,
     RefusedError,
     Registration,
@@ -27,6 +28,7 @@ from gradient_rl.embedded.protocol import (
     read_groups,
     read_inference_name,
     read_request,
+    read_transcripts,
 )
 from gradient_rl.embedded.registry import Registry
 from gradient_rl.errors import GradientError
@@ -63,7 +65,7 @@ class Service:
         self._faults = faults
         self._jobs = TrainingQueue(registry, faults)
         self._completions = 0
-        self._inference = ThreadPoolExecutor(1, "embedded-inference")
+        self._inference = ThreadPoolExecutor(registry.model.concurrency, "embedded-inference")
 
     def routes(self) -> Mapping[tuple[str, str], Endpoint]:
         """The endpoints by method and path."""
@@ -75,7 +77,7 @@ class Service:
             ("DELETE", "/preview/models/{id}/checkpoints"): self.delete_checkpoints,
             ("POST", "/preview/training-jobs"): self.start_training,
             ("GET", "/preview/training-jobs/{id}/events"): self.list_events,
-            ("POST", "/preview/sft-training-jobs"): self.refuse_sft,
+            ("POST", "/preview/sft-training-jobs"): self.start_finetuning,
             ("POST", "/chat/completions"): self.complete,
         }
 
@@ -119,17 +121,25 @@ class Service:
         """Queue a policy-gradient job."""
         request = read_request(TrainingRequest, read_body(call.body))
         self._registry.find(request.model_id)
-        job = self._jobs.submit(read_groups(request), request.experimental_config or {})
-        return Answer({"id": job.id}, lost=job.number in self._faults.lose_training_answer)
+        return self._begun(self._jobs.submit(rewarded(read_groups(request), request.experimental_config or {})))
 
     async def list_events(self, call: Call) -> Answer:
         """List what a job has told so far, in its order; nothing while it waits for its turn."""
         job = self._jobs.find(call.path["id"])
         return Answer(page_of(job.events, read_request(PageQuery, call.query)))
 
-    async def refuse_sft(self, call: Call) -> Answer:
-        """Say that supervised fine-tuning is not there: its data comes as a W&B artifact."""
-        raise RefusedError(501, "this server does not fine-tune on examples: it would have to fetch them from W&B")
+    async def start_finetuning(self, call: Call) -> Answer:
+        """Queue a job of supervised fine-tuning. Its examples come with the request; a W&B artifact is not fetched."""
+        body = read_body(call.body)
+        if body.get("trajectories") is None:
+            raise RefusedError(501, "this server fetches no examples from W&B; send them with the job, as 'trajectories'")
+        request = read_request(FinetuningRequest, body)
+        transcripts = read_transcripts(request)
+        self._registry.find(request.model_id)
+        return self._begun(self._jobs.submit(examples(transcripts, request.config or {})))
+
+    def _begun(self, job: Job) -> Answer:
+        return Answer({"id": job.id}, lost=job.number in self._faults.lose_training_answer)
 
     async def complete(self, call: Call) -> Answer:
         """Sample one chat completion."""

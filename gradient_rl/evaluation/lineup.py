@@ -24,7 +24,7 @@ class Lineup:
     candidates: tuple[str, ...]
     """Names of the policies that were asked for, without the baseline; the baseline alone if there are none."""
     pairs: tuple[Pair, ...]
-    """Every player against the baseline, then every latest checkpoint against its base."""
+    """Every player against the baseline, then every latest checkpoint against its base and its warm start."""
 
     @property
     def baseline(self) -> str:
@@ -34,7 +34,7 @@ class Lineup:
     @property
     def by_spec(self) -> dict[str, str]:
         """Names of the players by what they may be called: their name, and `NAME@latest` for the latest checkpoint."""
-        latest = {player_name(player.policy.name, LATEST): player.name for player in self.players if player.base}
+        latest = {player_name(player.policy.name, LATEST): player.name for player in self.players if player.bases}
         return {player.name: player.name for player in self.players} | latest
 
 
@@ -45,7 +45,7 @@ def line_up(
     temperature: float = 0.0,
     catalog: Sequence[Entry] = CATALOG,
 ) -> Lineup:
-    """Find the players by their specs; the latest checkpoint of a learned policy brings its base along.
+    """Find the players by their specs; the latest checkpoint of a learned policy brings its base and its warm start along.
 
     Without policies these are the heuristic one and the latest checkpoints that are saved here. Remote
     policies play only when they are named.
@@ -55,12 +55,12 @@ def line_up(
     """
     specs = list(policies) or [DEFAULT_CANDIDATE, *learned_here(checkpoints, catalog)]
     named = [find_player(spec, checkpoints, temperature, catalog) for spec in (baseline, *specs)]
-    bases = [find_player(player.base, checkpoints, temperature, catalog) for player in named if player.base]
+    bases = [find_player(base, checkpoints, temperature, catalog) for player in named for base in player.bases]
     players = {player.name: player for player in (*named, *bases)}
     _refuse_shared_files(list(players.values()))
     first = named[0].name
     against_baseline = [(first, name) for name in players if name != first]
-    against_base = [(player.base, player.name) for player in players.values() if player.base]
+    against_base = [(base, player.name) for player in players.values() for base in player.bases]
     candidates = dict.fromkeys(player.name for player in named[1:] if player.name != first)
     return Lineup(
         players=tuple(players.values()),

@@ -13,7 +13,7 @@ from gradient_rl.errors import DataError, MissingKeyError, NothingToReadError, U
 from gradient_rl.policies.catalog import Checkpoint, Entry, saved_states
 from gradient_rl.policies.chat import ChatPolicy
 from gradient_rl.policies.endpoint import Endpoint, Price
-from gradient_rl.schema.training import ArtState
+from gradient_rl.schema.training import WARM, ArtState
 
 ART = "art"
 CHAT = "chat:"
@@ -63,8 +63,13 @@ def art_path(folder: Path, step: int) -> Path:
     return folder / f"art-{step:06}.json"
 
 
+def warm_path(folder: Path) -> Path:
+    """Where the state after the warm start is noted."""
+    return folder / f"art-{WARM}.json"
+
+
 def art_checkpoints(folder: Path) -> Sequence[Checkpoint]:
-    """The states that are noted in a folder, by step."""
+    """The states that are noted in a folder, by step; that of the warm start behind step 0."""
     return saved_states(folder, ART)
 
 

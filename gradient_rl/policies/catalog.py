@@ -16,6 +16,7 @@ from gradient_rl.errors import UsageError
 from gradient_rl.policies.base import Policy
 from gradient_rl.policies.heuristic import HeuristicPolicy
 from gradient_rl.policies.weak import WeakPolicy
+from gradient_rl.schema.training import WARM
 
 if TYPE_CHECKING:
     from gradient_rl.policies.linear import LinearPolicy
@@ -32,7 +33,7 @@ class Checkpoint:
     """A saved state of a learned policy."""
 
     label: str
-    """The training step; `0` is the state before training."""
+    """The training step, `0` before training; or `warm`, after the warm start."""
     path: Path | None = None
     """The file or folder that holds it; None when it lies elsewhere."""
 
@@ -71,9 +72,16 @@ class Entry:
 
 
 def saved_states(folder: Path, policy: str) -> Sequence[Checkpoint]:
-    """The states that a learned policy saved as `POLICY-STEP.json`, by step."""
-    found = [(re.fullmatch(rf"{policy}-([0-9]{{6,}})\.json", path.name), path) for path in folder.glob(f"{policy}-*.json")]
-    return [Checkpoint(str(step), path) for step, path in sorted((int(match[1]), path) for match, path in found if match)]
+    """The states that a learned policy saved as `POLICY-STEP.json`, by step; `POLICY-warm.json` comes behind step 0."""
+    found = [
+        (re.fullmatch(rf"{policy}-([0-9]{{6,}}|{WARM})\.json", path.name), path) for path in folder.glob(f"{policy}-*.json")
+    ]
+    labels = [(match[1] if match[1] == WARM else str(int(match[1])), path) for match, path in found if match]
+    return [Checkpoint(label, path) for label, path in sorted(labels, key=lambda item: _order(item[0]))]
+
+
+def _order(label: str) -> float:
+    return 0.5 if label == WARM else int(label)
 
 
 def linear_checkpoints(folder: Path) -> Sequence[Checkpoint]:
@@ -102,8 +110,8 @@ class Player:
 
     policy: Policy
     checkpoint: Checkpoint | None = None
-    base: str | None = None
-    """For the latest checkpoint of a learned policy: the spec of its state before training."""
+    bases: tuple[str, ...] = ()
+    """For the latest checkpoint of a learned policy: the specs of its states before training and after a warm start."""
 
     @property
     def name(self) -> str:
@@ -139,8 +147,8 @@ def find_player(spec: str, checkpoints: Path, temperature: float = 0.0, catalog:
     if entry is None:
         raise UsageError(f"there is no policy '{name}'; the policies are {', '.join(known)}, chat:MODEL")
     if entry.learned:
-        checkpoint, base = _find_checkpoint(entry, label or LATEST, checkpoints)
-        return Player(entry.make(temperature, checkpoint), checkpoint, base)
+        checkpoint, bases = _find_checkpoint(entry, label or LATEST, checkpoints)
+        return Player(entry.make(temperature, checkpoint), checkpoint, bases)
     if at:
         raise UsageError(f"policy '{name}' has no checkpoints, so there is no '{spec}'; write '{name}'")
     return Player(entry.make(temperature, None))
@@ -151,8 +159,8 @@ def learned_here(checkpoints: Path, catalog: Sequence[Entry] = CATALOG) -> list[
     return [f"{e.name}@{LATEST}" for e in catalog if e.learned and not e.remote and e.saved(checkpoints)]
 
 
-def _find_checkpoint(entry: Entry, label: str, folder: Path) -> tuple[Checkpoint, str | None]:
-    """The checkpoint, and the spec of its base if it is the latest of a training run."""
+def _find_checkpoint(entry: Entry, label: str, folder: Path) -> tuple[Checkpoint, tuple[str, ...]]:
+    """The checkpoint, and the specs of what it began from if it is the latest of a training run."""
     saved = {checkpoint.label: checkpoint for checkpoint in entry.saved(folder)}
     if not saved:
         raise UsageError(f"policy '{entry.name}' has no checkpoint in {folder}; train it first, or give another --artifacts")
@@ -161,5 +169,5 @@ def _find_checkpoint(entry: Entry, label: str, folder: Path) -> tuple[Checkpoint
     if chosen is None:
         known = ", ".join([*saved, LATEST])
         raise UsageError(f"policy '{entry.name}' has no checkpoint '{label}' in {folder}; there are {known}")
-    paired = chosen.label == newest != BASE and BASE in saved
-    return chosen, player_name(entry.name, BASE) if paired else None
+    begun_from = [each for each in (BASE, WARM) if each in saved and each != newest] if chosen.label == newest else []
+    return chosen, tuple(player_name(entry.name, each) for each in begun_from if BASE in saved)

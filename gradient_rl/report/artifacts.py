@@ -324,7 +324,7 @@ def read_metrics(folder: Path) -> tuple[tuple[StepMetrics, ...], tuple[Damage, .
             steps.append(StepMetrics.model_validate(record))
         except ValidationError as error:
             damaged.append(Damage(file, number, f"is no training step: {fault_in(error)}"))
-    return tuple(sorted(steps, key=lambda m: m.step)), (*damaged, *(damage_of(file, f) for f in faults))
+    return tuple(sorted(steps, key=lambda m: m.at)), (*damaged, *(damage_of(file, f) for f in faults))
 
 
 def demo_task(folder: Path) -> str | None:

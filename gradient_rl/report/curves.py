@@ -21,7 +21,8 @@ class Series:
     """One figure over the training steps that have it."""
 
     name: str
-    steps: tuple[int, ...]
+    steps: tuple[int | float, ...]
+    """As `StepMetrics.at` gives them: the warm start lies at 0.5."""
     values: tuple[float, ...]
 
 
@@ -64,7 +65,7 @@ def plot(series: Sequence[Series]) -> list[str]:
         return []
     top = max(max(each.values) for each in series) or 1.0
     first, last = min(each.steps[0] for each in series), max(each.steps[-1] for each in series)
-    columns = min(_MAX_COLUMNS, max(2, 4 * (last - first) + 1))
+    columns = min(_MAX_COLUMNS, max(2, int(4 * (last - first)) + 1))
     grid = [[" "] * columns for _ in range(_HEIGHT)]
     for mark, each in reversed(list(zip("●○", series, strict=False))):
         for step, value in zip(each.steps, each.values, strict=True):
@@ -72,7 +73,7 @@ def plot(series: Sequence[Series]) -> list[str]:
             grid[_HEIGHT - 1 - round(max(0.0, value) / top * (_HEIGHT - 1))][column] = mark
     lines = [f"{top * (_HEIGHT - 1 - i) / (_HEIGHT - 1):6.3f} ┤{''.join(row).rstrip()}" for i, row in enumerate(grid)]
     legend = "   ".join(f"{mark} {each.name}" for mark, each in zip("●○", series, strict=False))
-    return [*lines, f"       └{'─' * columns}", f"        step {first} to {last}   {legend}"]
+    return [*lines, f"       └{'─' * columns}", f"        step {first:g} to {last:g}   {legend}"]
 
 
 def series_object(each: Series) -> dict[str, object]:
@@ -93,7 +94,7 @@ def _learner(name: str) -> Callable[[StepMetrics], float | None]:
 
 
 def _series(name: str, metrics: Sequence[StepMetrics], read: Callable[[StepMetrics], float | None]) -> Series:
-    found = [(m.step, value) for m in metrics if (value := read(m)) is not None and isfinite(value)]
+    found = [(m.at, value) for m in metrics if (value := read(m)) is not None and isfinite(value)]
     return Series(name, tuple(step for step, _ in found), tuple(value for _, value in found))
 
 

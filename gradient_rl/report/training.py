@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradient_rl.report.terminal import count, safe
-from gradient_rl.schema.training import Played, StepMetrics, Training
+from gradient_rl.schema.training import Played, StepMetrics, Training, place_name
 from gradient_rl.training.groups import told
 
 CURVE_WIDTH = 40
@@ -54,16 +54,52 @@ def step_table(steps: Sequence[StepMetrics]) -> Table:
         used = f"{metrics.used}/{metrics.groups}" if metrics.groups else ""
         calls = f"{train.calls:.1f}" if train else ""
         validation = _number(metrics.validation.reward if metrics.validation else None)
-        table.add_row(str(metrics.step), *shown, used, calls, validation, f"{sum(metrics.seconds.values()):.1f}")
+        table.add_row(place_name(metrics.at), *shown, used, calls, validation, f"{sum(metrics.seconds.values()):.1f}")
     return table
 
 
-def step_line(metrics: StepMetrics, max_steps: int) -> str:
-    """A step as one line, for a log."""
+def step_line(metrics: StepMetrics, max_steps: int, steps: Sequence[StepMetrics] = ()) -> str:
+    """A step as one line, for a log.
+
+    Args:
+        steps: all that are done, the time of which tells when the run will end; none: nothing is said of it.
+    """
     reward = f"reward {_number(metrics.train.reward)}, " if metrics.train else ""
     validation = f"validation {_number(metrics.validation.reward)}, " if metrics.validation else ""
     groups = f"{metrics.used} of {metrics.groups} groups used, " if metrics.groups else ""
-    return f"step {metrics.step} of {max_steps}: {reward}{validation}{groups}{sum(metrics.seconds.values()):.0f} s"
+    place = "warm start" if metrics.is_warm_start else f"step {metrics.step} of {max_steps}"
+    taken = f"{sum(metrics.seconds.values()):.0f} s" + (f" ({time_told(steps, max_steps)})" if steps else "")
+    return f"{place}: {reward}{validation}{groups}{taken}"
+
+
+def time_told(steps: Sequence[StepMetrics], max_steps: int, seconds: float | None = None) -> str:
+    """Elapsed time, seconds a step, and about how much is left: `12 min so far, 41 s a step, about 9 min left`.
+
+    A step's time is the mean over the training steps that are done; before the first of them only what has passed is told.
+
+    Args:
+        steps: all that are done.
+        max_steps: the last step.
+        seconds: what has passed; None: what the steps took, in whichever process.
+    """
+    passed = sum(_seconds(metrics) for metrics in steps) if seconds is None else seconds
+    trained = [_seconds(metrics) for metrics in steps if metrics.step]
+    if not trained:
+        return f"{_duration(passed)} so far"
+    each, left = sum(trained) / len(trained), max_steps - steps[-1].step
+    rest = f", about {_duration(each * left)} left" if left else ""
+    return f"{_duration(passed)} so far, {each:.3g} s a step{rest}"
+
+
+def _seconds(metrics: StepMetrics) -> float:
+    return sum(metrics.seconds.values())
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def live_view(steps: Sequence[StepMetrics], max_steps: int, episodes: int, per_step: int, seconds: float) -> RenderableType:
@@ -71,7 +107,8 @@ def live_view(steps: Sequence[StepMetrics], max_steps: int, episodes: int, per_s
     rewards = rewards_of(steps)
     head = Text.assemble(("reward ", "bold"), curve(rewards), f" {rewards[-1]:.3f}" if rewards else " no step yet")
     done = steps[-1].step if steps else 0
-    foot = f"step {min(done + 1, max_steps)} of {max_steps}, {episodes} of {per_step} episodes, {seconds:.0f} s"
+    place = f"step {min(done + 1, max_steps)} of {max_steps}, {episodes} of {per_step} episodes"
+    foot = f"{place}, {time_told(steps, max_steps, seconds)}"
     return Group(head, step_table(steps[-SHOWN_STEPS:]), Text(foot, style="dim"))
 
 
@@ -97,7 +134,7 @@ def print_training(console: Console, training: Training, steps: Sequence[StepMet
         shown = ", ".join(f"{safe(name)} {weight:+.2f}" for name, weight in training.learned.items())
         console.print(f"Largest weights: {shown}.")
     if training.before and training.after and not training.dry_run:
-        console.print(_before_and_after(training.before, training.after))
+        console.print(_before_and_after(training.before, training.warm, training.after))
 
 
 def print_dry_run(console: Console, steps: Sequence[StepMetrics]) -> None:
@@ -124,19 +161,23 @@ _PAYLOAD = (
 )
 
 
-def _before_and_after(before: Played, after: Played) -> Table:
-    parts = [name for name in after.parts if name in before.parts]
-    rows = [("reward", before.reward, after.reward)]
-    rows += [(_PART_TITLES.get(name, safe(name)), before.parts[name], after.parts[name]) for name in parts]
-    rows += [("supported", before.supported, after.supported)] if after.supported is not None else []
-    rows += [("calls", before.calls, after.calls), ("records opened", before.opened, after.opened)]
-    rows += [("records cited", before.cited, after.cited)]
+def _before_and_after(before: Played, warm: Played | None, after: Played) -> Table:
+    shown = {"before": before, **({"warm start": warm} if warm else {}), "after": after}
     table = Table(title=count(after.episodes, "validation episode"), title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for title in ("", "before", "after"):
+    for title in ("", *shown):
         table.add_column(title, justify="right" if title else "left")
-    for name, first, last in rows:
-        table.add_row(name, _number(first), _number(last))
+    figures = [_figures(played) for played in shown.values()]
+    for name in figures[-1]:
+        if name in figures[0]:
+            table.add_row(name, *(_number(each.get(name)) for each in figures))
     return table
+
+
+def _figures(played: Played) -> dict[str, float | None]:
+    parts = {_PART_TITLES.get(name, safe(name)): value for name, value in played.parts.items()}
+    supported = {} if played.supported is None else {"supported": played.supported}
+    work = {"calls": played.calls, "records opened": played.opened, "records cited": played.cited}
+    return {"reward": played.reward, **parts, **supported, **work}
 
 
 def _groups_in_words(steps: Sequence[StepMetrics]) -> str:

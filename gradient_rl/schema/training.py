@@ -11,6 +11,10 @@ from gradient_rl.schema.trajectory import Digests
 from gradient_rl.schema.workspace import FrozenRecord
 
 SCHEMA_VERSION = 1
+BASE_MODEL = "OpenPipe/Qwen3-14B-Instruct"
+"""What ART adapts unless another model is named."""
+WARM = "warm"
+"""Label of the state after the warm start, between those of step 0 and step 1."""
 
 
 class Played(FrozenRecord):
@@ -58,7 +62,7 @@ class Watched(FrozenRecord):
 
 
 class StepMetrics(FrozenRecord):
-    """One training step; step 0 is the state before training."""
+    """One training step; step 0 is the state before training, and once more, with the checkpoint `warm`, the warm start."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     run_id: str
@@ -79,9 +83,19 @@ class StepMetrics(FrozenRecord):
     learner: dict[str, float] = Field(default_factory=dict)
     """What the learner measured: loss terms, entropy, ratios."""
     seconds: dict[str, float] = Field(default_factory=dict)
-    """By phase: rollout, update, validate."""
+    """By phase: rollout, update, validate, warm_start."""
     checkpoint: str | None = None
     """Label of the state after the step."""
+
+    @property
+    def is_warm_start(self) -> bool:
+        """Whether this is the warm start, which comes before step 1."""
+        return self.step == 0 and self.checkpoint == WARM
+
+    @property
+    def at(self) -> int | float:
+        """Its place on an axis of steps: its number; the warm start, which has none of its own, lies halfway to step 1."""
+        return 0.5 if self.is_warm_start else self.step
 
 
 class Training(FrozenRecord):
@@ -106,8 +120,10 @@ class Training(FrozenRecord):
     """On the validation tasks, before training."""
     after: Played | None
     """On the validation tasks, after it."""
+    warm: Played | None = None
+    """On the validation tasks, after the warm start; None without one."""
     best_step: int | None
-    """The step with the highest validation reward; the earliest of equals."""
+    """The step with the highest validation reward, the earliest of equals; 0 stands for the warm start too."""
     latest: str | None
     """Label of the last checkpoint."""
     warnings: tuple[str, ...] = ()
@@ -140,3 +156,10 @@ class Submission(FrozenRecord):
     """The service's step before it."""
     submitted_at: float
     """Seconds since the epoch."""
+    warm: bool = False
+    """Whether it is the warm start, which belongs to step 0."""
+
+
+def place_name(at: float) -> str:
+    """What stands at a place that `StepMetrics.at` gave: the step's number, or `warm`."""
+    return str(int(at)) if at == int(at) else WARM

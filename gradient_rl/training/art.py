@@ -10,7 +10,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gradient_rl.errors import DataError, MissingKeyError, ServiceError
-from gradient_rl.policies.adapters import art_checkpoints, art_path, read_art_state
+from gradient_rl.policies.adapters import art_checkpoints, art_path, read_art_state, warm_path
 from gradient_rl.policies.chat import ChatPolicy
 from gradient_rl.policies.endpoint import Endpoint, Price
 from gradient_rl.rewards.advantages import Estimator
 from gradient_rl.runs import json_line, write_whole
-from gradient_rl.schema.training import ArtState, Submission
-from gradient_rl.schema.trajectory import Group
+from gradient_rl.schema.training import WARM, ArtState, Submission
+from gradient_rl.schema.trajectory import Group, Trajectory
 from gradient_rl.training.config import TrainingConfig
+from gradient_rl.training.imitation import imitate
 from gradient_rl.training.payload import is_trainable, to_art
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
     type Model = art.TrainableModel[None, dict[str, Any]]
     type Opened = tuple[art.ServerlessBackend, Model]
+
+type StartJob = Callable[[], Awaitable[tuple[int, Mapping[str, float]]]]
+"""Begins a job and waits for it: the service's step after it, and what it measured."""
 
 MARKER = "art.submitting.json"
 _QUIET = {
@@ -61,6 +65,8 @@ class Service:
     """Seconds after which a training job counts as lost."""
     poll_s: float = 5.0
     """Seconds between two looks for the step of a job whose answer was lost."""
+    reads_examples: bool = False
+    """Whether a warm start's examples go with the request that begins it, and not to W&B."""
     jobs_outlive_us: bool = True
     """Whether a job goes on when this process has ended; if not, a later process need not wait for one."""
 
@@ -102,16 +108,33 @@ class ArtLearner:
             ServiceError: the job failed, or its end is not known; `--resume` looks for it.
             MissingKeyError: the key was refused.
         """
-        marker = self._submitted()
-        if marker and marker.step == step and await self._found(marker, wait=self._service.jobs_outlive_us):
+        if await self._found_again(step, warm=False):
             return {"recovered": 1.0}
         sendable = [group for group in groups if is_trainable(group)]
         if not sendable:
             return {"sent_groups": 0.0}
         return await self._train(step, sendable)
 
+    async def warm_start(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
+        """See `WarmLearner.warm_start`; the errors are those of `update`."""
+        if await self._found_again(0, warm=True):
+            return {"recovered": 1.0}
+        backend, model = self._ready()
+        inline = self._service.reads_examples
+        learned = await self._sent(0, lambda: imitate(backend, model, trajectories, self._config, inline=inline), warm=True)
+        return {"examples": float(len(trajectories)), **learned}
+
     async def checkpoint(self, step: int) -> str:
         """See `Learner.checkpoint`."""
+        await self._note(step, art_path(self._folder, step))
+        return str(step)
+
+    async def checkpoint_warm(self) -> str:
+        """See `WarmLearner.checkpoint_warm`."""
+        await self._note(0, warm_path(self._folder))
+        return WARM
+
+    async def _note(self, step: int, path: Path) -> None:
         _, model = self._opened or await self._open()
         state = ArtState(
             step=step,
@@ -122,16 +145,22 @@ class ArtLearner:
             base_url=self._endpoint("").shown_url,
             max_completion_tokens=self._config.max_completion_tokens,
         )
-        write_whole(art_path(self._folder, step), json_line(state.model_dump(mode="json")))
-        return str(step)
+        write_whole(path, json_line(state.model_dump(mode="json")))
 
     async def restore(self, step: int) -> None:
         """See `Learner.restore`. A step that the service has lost is an error."""
-        state = read_art_state(art_path(self._folder, step))
+        await self._go_back(art_path(self._folder, step))
+
+    async def restore_warm(self) -> None:
+        """See `WarmLearner.restore_warm`."""
+        await self._go_back(warm_path(self._folder))
+
+    async def _go_back(self, path: Path) -> None:
+        state = read_art_state(path)
         await self._open()
         self._server_step = state.server_step
         marker, there = self._submitted(), await self._present_step()
-        if there != state.server_step and not (marker and marker.step == step + 1):
+        if there != state.server_step and not (marker and marker.server_step == state.server_step):
             raise ServiceError(
                 f"the service has step {there} of '{self._service.run_name}', and this run's last is {state.server_step}: "
                 "something else trained it; begin a new run without --resume"
@@ -140,10 +169,10 @@ class ArtLearner:
     async def retain(self, steps: Sequence[int]) -> None:
         """See `Learner.retain`. The files go first, so that none names what the service has no more."""
         marker = self._submitted()
-        if marker and marker.step in steps:
+        if marker and not marker.warm and marker.step in steps:
             (self._folder / MARKER).unlink(missing_ok=True)  # the step is recorded, so nothing is open
         saved = art_checkpoints(self._folder)
-        gone = [checkpoint for checkpoint in saved if int(checkpoint.label) not in steps]
+        gone = [checkpoint for checkpoint in saved if checkpoint.label != WARM and int(checkpoint.label) not in steps]
         if not gone:
             return
         for checkpoint in gone:
@@ -171,30 +200,44 @@ class ArtLearner:
 
     async def _train(self, step: int, groups: Sequence[Group]) -> Mapping[str, float]:
         backend, model = self._ready()
-        sent = to_art(groups)
-        submission = Submission(step=step, server_step=self._server_step, submitted_at=self._clock())
+        sent, config = to_art(groups), self._config
+
+        async def job() -> tuple[int, Mapping[str, float]]:
+            result = await backend.train(  # pyright: ignore[reportUnknownMemberType] - its own annotations are loose
+                model,
+                sent,
+                learning_rate=config.learning_rate,
+                loss_fn=config.loss,
+                scale_rewards=config.estimator is Estimator.GROUP_STD,
+                kl_penalty_coef=config.kl_penalty,
+            )
+            return result.step, result.metrics
+
+        return {"sent_groups": float(len(groups)), **await self._sent(step, job)}
+
+    async def _sent(self, step: int, job: StartJob, *, warm: bool = False) -> dict[str, float]:
+        """Begin a job and wait for its end; what it measured."""
+        submission = Submission(step=step, server_step=self._server_step, submitted_at=self._clock(), warm=warm)
         write_whole(self._folder / MARKER, json_line(submission.model_dump(mode="json")))
-        config = self._config
         try:
             with self._telling():
                 async with asyncio.timeout(self._service.job_deadline_s):
-                    result = await backend.train(  # pyright: ignore[reportUnknownMemberType] - its own annotations are loose
-                        model,
-                        sent,
-                        learning_rate=config.learning_rate,
-                        loss_fn=config.loss,
-                        scale_rewards=config.estimator is Estimator.GROUP_STD,
-                        kl_penalty_coef=config.kl_penalty,
-                    )
+                    there, measured = await job()
         except _LostError as error:
             if await self._found(submission, wait=True):
-                return {"sent_groups": float(len(groups)), "recovered": 1.0}
+                return {"recovered": 1.0}
             raise ServiceError(f"{error}; the job may still run, and --resume looks for its step") from None
         except (ServiceError, _RefusedKeyError):
             (self._folder / MARKER).unlink(missing_ok=True)  # no job runs, so the step may be sent again
             raise
-        self._server_step = result.step
-        return {"sent_groups": float(len(groups)), **_finite(result.metrics)}
+        self._server_step = there
+        return _finite(measured)
+
+    async def _found_again(self, step: int, *, warm: bool) -> bool:
+        """Whether an earlier process sent this very job, and its step has come."""
+        marker = self._submitted()
+        sent = marker if marker and (marker.step, marker.warm) == (step, warm) else None
+        return sent is not None and await self._found(sent, wait=self._service.jobs_outlive_us)
 
     async def _found(self, submission: Submission, *, wait: bool) -> bool:
         """Whether the step of a job that was sent has come; `wait` gives it until the job's deadline."""

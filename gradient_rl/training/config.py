@@ -15,9 +15,8 @@ from gradient_rl.environment.episode import Limits
 from gradient_rl.errors import NothingToReadError, UsageError
 from gradient_rl.rewards.advantages import Estimator
 from gradient_rl.rewards.profile import PARTS, RewardProfile
+from gradient_rl.schema.training import BASE_MODEL
 from gradient_rl.schema.workspace import FrozenRecord
-
-BASE_MODEL = "OpenPipe/Qwen3-14B-Instruct"
 
 
 class TrainingConfig(FrozenRecord):
@@ -72,6 +71,12 @@ class TrainingConfig(FrozenRecord):
     """`art`: coefficient of the divergence from the base model (ART's `kl_penalty_coef`)."""
     loss: Literal["cispo", "ppo"] = "cispo"
     """`art`: ART's loss; cispo is its default (arXiv 2506.13585)."""
+    warm_start: int = Field(default=0, ge=0)
+    """`art`: examples that the model imitates before the first step; 0 is no warm start."""
+    warm_start_learning_rate: float = Field(default=5e-5, gt=0.0, le=1.0)
+    """`art`: of the warm start; the default is that of ART's supervised fine-tuning."""
+    warm_start_batch: int = Field(default=8, ge=1)
+    """`art`: examples of one gradient step of the warm start."""
     limits: Limits = Limits()
     """Of an episode."""
     reward: RewardProfile = RewardProfile()
@@ -82,6 +87,18 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "art": {"tasks_per_step": 8, "learning_rate": 5e-6, "validate_every": 5},
 }
 """Where a learner's defaults differ from those of the linear one: ART's own learning rate, and fewer groups, for they cost."""
+SMALL: Mapping[str, object] = {
+    "tasks_per_step": 4,
+    "group_size": 8,
+    "learning_rate": 5e-5,
+    "validate_every": 5,
+    "concurrency": 32,
+    "max_completion_tokens": 128,
+    "warm_start_learning_rate": 6e-4,
+    "warm_start_batch": 8,
+}
+"""Where those of a language model with 135 million parameters differ, which plays and learns on a laptop."""
+SMALL_MODELS = frozenset({"smollm2"})
 
 
 def load_config(flags: Mapping[str, object], file: Path | None = None) -> TrainingConfig:
@@ -97,8 +114,8 @@ def load_config(flags: Mapping[str, object], file: Path | None = None) -> Traini
     """
     written: Mapping[str, object] = _read(file) if file else {}
     given = {name: value for name, value in flags.items() if value is not None}
-    policy = str({"policy": "linear", **written, **given}["policy"])
-    fields = {**_defaults_of(policy), **written, **given}
+    named = {"policy": "linear", "base_model": BASE_MODEL, **written, **given}
+    fields = {**_defaults_of(str(named["policy"]), str(named["base_model"])), **written, **given}
     try:
         # As JSON and strictly: true is no number, and '8' none either.
         config = TrainingConfig.model_validate_json(json.dumps(fields, default=str), strict=True)
@@ -108,13 +125,15 @@ def load_config(flags: Mapping[str, object], file: Path | None = None) -> Traini
         raise UsageError(
             "estimator: art computes advantages itself, by group_std or group_mean; leave_one_out cannot be asked of it"
         )
+    if config.warm_start and config.policy != "art":
+        raise UsageError(f"--warm-start: {config.policy} has no warm start; leave it out, or train --policy art")
     if strange := [name for name in config.reward.weights if name not in PARTS]:
         raise UsageError(f"{file}: there is no reward part '{strange[0]}'; the parts are {', '.join(PARTS)}")
     return config
 
 
-def _defaults_of(policy: str) -> Mapping[str, object]:
-    return DEFAULTS.get(policy, {})
+def _defaults_of(policy: str, base_model: str) -> Mapping[str, object]:
+    return SMALL if policy == "art" and base_model in SMALL_MODELS else DEFAULTS.get(policy, {})
 
 
 def _read(file: Path) -> Mapping[str, object]:

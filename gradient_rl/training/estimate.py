@@ -17,7 +17,7 @@ def estimate(plan: Plan, price: Price | None) -> str:
     """The plan in words: steps, groups, episodes, and about how many tokens, with their cost where a price is known."""
     config = plan.config
     rollouts = config.max_steps * plan.episodes_per_step
-    validations = 1 + -(-config.max_steps // config.validate_every)
+    validations = 1 + bool(config.warm_start) + -(-config.max_steps // config.validate_every)
     episodes = rollouts + validations * len(plan.validation) * config.validation_samples
     prompt, sampled = (int(tokens * episodes) for tokens in _tokens_of_an_episode(plan))
     cost = f", about {price.cost_usd(prompt, sampled):,.2f} USD for them" if price else ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gradient_rl.policies.base import Policy
-from gradient_rl.schema.trajectory import Group
+from gradient_rl.schema.trajectory import Group, Trajectory
 
 
 class Learner(Protocol):
@@ -64,4 +64,28 @@ class Learner(Protocol):
 
     async def close(self) -> None:
         """Let go of clients and servers."""
+        ...
+
+
+@runtime_checkable
+class WarmLearner(Learner, Protocol):
+    """A learner that can first imitate examples. The state after that has the label `warm`, and `retain` always keeps it."""
+
+    async def warm_start(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
+        """Learn to say what was said in these, from the state of step 0.
+
+        Returns:
+            What was measured, by name.
+
+        Raises:
+            GradientError: the learner or its service failed; no state was saved.
+        """
+        ...
+
+    async def checkpoint_warm(self) -> str:
+        """Make the present state durable as the one after the warm start, and give its label."""
+        ...
+
+    async def restore_warm(self) -> None:
+        """Go back to the state after the warm start; the errors are those of `restore`."""
         ...

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from math import fsum
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
@@ -42,12 +42,12 @@ from gradient_rl.runs import (
 )
 from gradient_rl.schema.jsonl import fault_in
 from gradient_rl.schema.task import Split, Task
-from gradient_rl.schema.training import Played, StepMetrics, TaskScore, Training, Watched
+from gradient_rl.schema.training import WARM, Played, StepMetrics, TaskScore, Training, Watched
 from gradient_rl.schema.trajectory import Group, Trajectory, Usage
 from gradient_rl.schema.workspace import FrozenRecord
 from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.groups import sort_groups, tasks_of_step
-from gradient_rl.training.learner import Learner
+from gradient_rl.training.learner import Learner, WarmLearner
 
 MANIFEST = "train.run.json"
 SUMMARY = "train.json"
@@ -56,7 +56,7 @@ METRICS = "train.metrics.jsonl"
 PAYLOAD = "train.payload.jsonl"
 REPORT = "train.html"
 FILES = (SUMMARY, REPORT, TRAJECTORIES, METRICS, PAYLOAD, CHECKPOINTS)
-METRICS_KEY = ("run_id", "step")
+METRICS_KEY = ("run_id", "step", "checkpoint")
 _MAY_CHANGE = frozenset({"max_steps", "concurrency", "keep_checkpoints", "stop_on_hacking"})
 """Fields that a resumed run may have anew: they decide how far and how fast it goes, and not what a step is."""
 
@@ -102,11 +102,26 @@ class Plan:
     budget: Budget = Budget()
     moved: Path | None = None
     """Where an earlier run's files went when this one began."""
+    examples: tuple[Trajectory, ...] = ()
+    """What the warm start imitates; empty without one."""
 
     @property
     def episodes_per_step(self) -> int:
         """Rollouts of one step."""
         return self.config.tasks_per_step * self.config.group_size
+
+
+class Place(NamedTuple):
+    """A step, or the warm start, which comes between step 0 and step 1."""
+
+    step: int
+    warm: bool = False
+
+
+def places(plan: Plan) -> list[Place]:
+    """What a run does, in its order."""
+    first = [Place(0), Place(0, warm=True)] if plan.examples else [Place(0)]
+    return [*first, *(Place(step) for step in range(1, plan.config.max_steps + 1))]
 
 
 def plan_training(config: TrainingConfig, data: Path, *, dry_run: bool = False, budget: Budget | None = None) -> Plan:
@@ -173,8 +188,11 @@ def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: List
     Raises:
         GuardError: the budget is spent.
         HackingError: the hacking watch warns, and the configuration says to stop then.
+        UsageError: the plan has examples, and the learner cannot imitate.
         GradientError: the learner, its service or the file system failed.
     """
+    if plan.examples and not isinstance(learner, WarmLearner):
+        raise UsageError(f"--warm-start: {learner.name} has no warm start; leave it out, or train --policy art")
     started = time.perf_counter()
     with closing(Ledger(folder, plan.identity.run_id)) as ledger:
         _refuse_fewer_steps(plan, ledger.steps)
@@ -210,9 +228,9 @@ class Ledger:
         for trajectory in _records(folder / TRAJECTORIES, Trajectory):
             self._know(trajectory, run_id)
 
-    def played(self, step: int, split: Split) -> dict[tuple[str, int], Trajectory]:
-        """By task and sample, the last attempts of a step that was begun and not done."""
-        found = [t for t in self._left if t.step == step and t.split == split]
+    def played(self, step: int, split: Split, label: str) -> dict[tuple[str, int], Trajectory]:
+        """By task and sample, the last attempts of a step that was begun and not done, under the state of this label."""
+        found = [t for t in self._left if (t.step, t.split, t.checkpoint) == (step, split, label)]
         return {(t.task_id, t.sample): t for t in sorted(found, key=lambda t: t.attempt)}
 
     def add(self, trajectories: Sequence[Trajectory]) -> None:
@@ -234,7 +252,8 @@ class Ledger:
         """Take an earlier process's episode in; of those of steps that are done nothing but the cost is needed any more."""
         if trajectory.run_id == run_id:
             self.spent += trajectory.usage
-            if trajectory.step >= len(self.steps):
+            warm = trajectory.step == 0 and trajectory.checkpoint == WARM
+            if not any((done.step, done.is_warm_start) == (trajectory.step, warm) for done in self.steps):
                 self._left.append(trajectory)
 
 
@@ -268,13 +287,13 @@ class _Run:
         for done in self.ledger.steps:
             self.listener.step(done)
         if self.ledger.steps:
-            await self.learner.restore(self.ledger.steps[-1].step)
+            await self._restore(self.ledger.steps[-1])
         self._go_on()
         if self.ledger.steps:
             await self.learner.retain(self._worth_keeping())  # the earlier process may have ended before it, or kept more
             self._stop_on_hacking()
-        for step in range(len(self.ledger.steps), self.plan.config.max_steps + 1):
-            metrics = None if self.stop.requested else await (self._step(step) if step else self._before())
+        for place in places(self.plan)[len(self.ledger.steps) :]:
+            metrics = None if self.stop.requested else await self._do(place)
             if metrics is None:
                 return False
             self.ledger.end_step(metrics)
@@ -291,19 +310,45 @@ class _Run:
 
     def _go_on(self) -> None:
         """Note how far the run goes now. Nothing is changed before all that an earlier process left has been read."""
-        if len(self.ledger.steps) <= self.plan.config.max_steps:
+        if len(self.ledger.steps) < len(places(self.plan)):
             (self.folder / SUMMARY).unlink(missing_ok=True)
         self.plan.identity.save(self.folder / MANIFEST)
+
+    async def _restore(self, last: StepMetrics) -> None:
+        if last.is_warm_start:
+            await self._imitator().restore_warm()
+        else:
+            await self.learner.restore(last.step)
+
+    async def _do(self, place: Place) -> StepMetrics | None:
+        if place.warm:
+            return await self._warm_start()
+        return await (self._step(place.step) if place.step else self._before())
 
     async def _before(self) -> StepMetrics | None:
         """Step 0: the state before training, validated."""
         label = await self.learner.checkpoint(0)
         return await self._validated(StepMetrics(run_id=self.plan.identity.run_id, step=0, checkpoint=label))
 
+    async def _warm_start(self) -> StepMetrics | None:
+        """Between step 0 and step 1: the examples are imitated, and the state after it is validated."""
+        learner, began = self._imitator(), time.perf_counter()
+        learned = await learner.warm_start(self.plan.examples)
+        label = await learner.checkpoint_warm()
+        self.seconds["warm_start"] += time.perf_counter() - began
+        run_id = self.plan.identity.run_id
+        return await self._validated(StepMetrics(run_id=run_id, step=0, learner=dict(learned), checkpoint=label))
+
+    def _imitator(self) -> WarmLearner:
+        if not isinstance(self.learner, WarmLearner):
+            raise TypeError(f"{self.learner.name} has no warm start")
+        return self.learner
+
     async def _step(self, step: int) -> StepMetrics | None:
         config = self.plan.config
         tasks = tasks_of_step(self.plan.train, step, config.tasks_per_step, config.seed)
-        groups = await self._rollout(step, tasks, config.group_size, self.learner.policy(config.temperature))
+        label = WARM if step == 1 and self.plan.examples else str(step - 1)
+        groups = await self._rollout(step, label, tasks, config.group_size, self.learner.policy(config.temperature))
         if groups is None:
             return None
         used, dropped = sort_groups(groups)
@@ -330,7 +375,8 @@ class _Run:
         step, config = metrics.step, self.plan.config
         validation = watched = None
         if self.plan.validation and (step % config.validate_every == 0 or step == config.max_steps):
-            groups = await self._rollout(step, self.plan.validation, config.validation_samples, self.learner.policy(0.0))
+            label, policy = WARM if metrics.is_warm_start else str(step), self.learner.policy(0.0)
+            groups = await self._rollout(step, label, self.plan.validation, config.validation_samples, policy)
             if groups is None:
                 return None
             validation, watched = self._watched(step, groups)
@@ -347,16 +393,23 @@ class _Run:
         supported = fsum(score.supported for score in scores.values()) / len(scores) if scores else None
         return found.model_copy(update={"supported": supported}), watched
 
-    async def _rollout(self, step: int, tasks: Sequence[Task], samples: int, policy: Policy) -> list[Group] | None:
-        """Groups of the tasks, those of an earlier process among them; None if the run is to stop."""
+    async def _rollout(self, step: int, label: str, tasks: Sequence[Task], samples: int, policy: Policy) -> list[Group] | None:
+        """Groups of the tasks, those of an earlier process among them; None if the run is to stop.
+
+        Args:
+            label: of the state that plays.
+        """
         split, began = tasks[0].split, time.perf_counter()
-        earlier = self.ledger.played(step, split)
+        earlier = self.ledger.played(step, split, label)
         there: dict[str, dict[int, Trajectory]] = {task.id: {} for task in tasks}
         for (task_id, sample), trajectory in earlier.items():
             if trajectory.reward and task_id in there:
                 there[task_id][sample] = trajectory
         jobs = [
-            self._job(step, t, s, policy, earlier.get((t.id, s))) for t in tasks for s in range(samples) if s not in there[t.id]
+            self._job(step, label, t, s, policy, earlier.get((t.id, s)))
+            for t in tasks
+            for s in range(samples)
+            if s not in there[t.id]
         ]
         await self._play(jobs, there, samples)
         self.seconds["validate" if split is Split.VALIDATION else "rollout"] += time.perf_counter() - began
@@ -365,8 +418,7 @@ class _Run:
         ordered = {task_id: [group[s] for s in range(samples)] for task_id, group in there.items()}
         return [Group(task_id=task_id, trajectories=tuple(group)) for task_id, group in ordered.items()]
 
-    def _job(self, step: int, task: Task, sample: int, policy: Policy, earlier: Trajectory | None) -> Job:
-        label = str(step if task.split is Split.VALIDATION else max(0, step - 1))
+    def _job(self, step: int, label: str, task: Task, sample: int, policy: Policy, earlier: Trajectory | None) -> Job:
         attempt = earlier.attempt + 1 if earlier else 0
         return Job(policy, task, self.plan.config.seed, step, sample, attempt, self.learner.model, label)
 
@@ -397,7 +449,7 @@ class _Run:
     def _worth_keeping(self) -> list[int]:
         steps = [metrics.step for metrics in self.ledger.steps]
         best = best_step(self.ledger.steps)
-        return [0, *([] if best is None else [best]), *steps[-self.plan.config.keep_checkpoints :]]
+        return [0, *([] if best is None else [best]), *steps[-self.plan.config.keep_checkpoints :]]  # and the warm start
 
 
 def played(trajectories: Sequence[Trajectory]) -> Played:
@@ -438,9 +490,12 @@ def _calls_by_tool(trajectories: Iterable[Trajectory]) -> Counter[str]:
 
 
 def best_step(steps: Iterable[StepMetrics]) -> int | None:
-    """The step with the highest validation reward, the earliest of equals; None without a validation."""
-    rewards = {m.step: m.validation.reward for m in steps if m.validation and m.validation.reward is not None}
-    return max(rewards, key=lambda step: (rewards[step], -step), default=None)
+    """The step with the highest validation reward, the earliest of equals; None without a validation.
+
+    The warm start counts as step 0, whose states are both kept.
+    """
+    rewards = [(m.validation.reward, -m.step) for m in steps if m.validation and m.validation.reward is not None]
+    return -max(rewards)[1] if rewards else None
 
 
 def _steps_in(path: Path, run_id: str) -> Iterator[StepMetrics]:
@@ -468,6 +523,7 @@ def _summary(run: _Run, seconds: float) -> Training:
     plan, steps = run.plan, run.ledger.steps
     all_played = [p for metrics in steps for p in (metrics.train, metrics.validation) if p]
     validated = [metrics.validation for metrics in steps if metrics.validation]
+    warmed = [metrics.validation for metrics in steps if metrics.is_warm_start]
     return Training(
         run_id=plan.identity.run_id,
         policy=run.learner.name,
@@ -483,6 +539,7 @@ def _summary(run: _Run, seconds: float) -> Training:
         excluded=sum(p.excluded for p in all_played),
         before=validated[0] if validated else None,
         after=validated[-1] if validated else None,
+        warm=warmed[0] if warmed else None,
         best_step=best_step(steps),
         latest=steps[-1].checkpoint,
         warnings=tuple(metrics.watch.warning for metrics in steps if metrics.watch and metrics.watch.warning),

@@ -154,6 +154,15 @@ def to_art(groups: Sequence[Group]) -> list[art.TrajectoryGroup]:
     ]
 
 
+def transcript(t: Trajectory) -> dict[str, Any]:
+    """Give an example to imitate: the conversation in OpenAI's chat form and the tools, as the library would upload it.
+
+    Raises:
+        DataError: a value is not JSON, or a number is NaN or infinite.
+    """
+    return _plain({"messages": list(t.messages), "tools": [_tool(tool) for tool in t.tools]}, _where(t))
+
+
 def is_trainable(group: Group) -> bool:
     """Whether any reply of an episode with a reward can be trained on."""
     return any(art_choice(raw) for trajectory in group.trajectories if trajectory.reward for raw in trajectory.choices)

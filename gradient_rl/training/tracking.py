@@ -63,7 +63,8 @@ def flat(metrics: StepMetrics) -> dict[str, float]:
     for split, played in (("train", metrics.train), ("validation", metrics.validation)):
         if played:
             named |= {f"{split}/{name}": value for name, value in _numbers(played).items()}
-    return named
+    # The warm start has step 0 like the base, whose figures it must not replace.
+    return {f"warm_start/{name}": value for name, value in named.items()} if metrics.is_warm_start else named
 
 
 def _numbers(played: Played) -> dict[str, float]:

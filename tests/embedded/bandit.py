@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from gradient_rl.embedded.model import ArtGroup, Completion, Message
+from gradient_rl.embedded.model import ArtGroup, Completion, Message, Transcript
 from gradient_rl.embedded.protocol import choices_in
 
 QUERIES = ("notice period", "deposit", "lunch menu", "weather", "nothing")
@@ -17,7 +17,12 @@ END = len(QUERIES)
 
 
 class Bandit:
-    """A reply is two tokens: which query, which is drawn, and the end, which is certain."""
+    """A reply is two tokens: which query, which is drawn, and the end, which is certain.
+
+    An example raises the logit of the query that its assistant made by the learning rate.
+    """
+
+    concurrency = 1
 
     def __init__(self) -> None:
         self.logits: dict[int, list[float]] = {0: [0.0] * len(QUERIES)}
@@ -59,6 +64,17 @@ class Bandit:
                     for i, chance in enumerate(chances):
                         logits[i] += rate * advantage * ((i == choice["token_ids"][0]) - chance)
             yield {"reward": fmean(rewards), "learning_rate": rate}
+        self.logits[step + 1] = logits
+
+    def finetune(
+        self, transcripts: Sequence[Transcript], config: Mapping[str, Any], *, step: int
+    ) -> Iterable[Mapping[str, float]]:
+        logits = list(self.logits[step])
+        for transcript in transcripts:
+            calls = [call for message in transcript["messages"] for call in message.get("tool_calls") or ()]
+            for call in calls:
+                logits[QUERIES.index(json.loads(call["function"]["arguments"])["query"])] += config["learning_rate"]
+            yield {"calls": len(calls)}
         self.logits[step + 1] = logits
 
     def steps(self) -> Sequence[int]:

@@ -72,6 +72,18 @@ def train(server: EmbeddedServer, model_id: str, groups: Sequence[object] = (gro
     return call(server, "POST", "/preview/training-jobs", body).body["id"]
 
 
+def example(query: str, **fields: object) -> dict[str, Any]:
+    """A transcript in which the assistant searched."""
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": json.dumps({"query": query})}}
+    return {"messages": [*QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}], **fields}
+
+
+def finetune(server: EmbeddedServer, model_id: str, trajectories: Sequence[object]) -> Response:
+    config = {"learning_rate": 0.5, "batch_size": 2}
+    body = {"model_id": model_id, "training_data_url": "inline", "config": config, "trajectories": trajectories}
+    return call(server, "POST", "/preview/sft-training-jobs", body)
+
+
 def events_of(server: EmbeddedServer, job_id: str) -> list[dict[str, Any]]:
     return call(server, "GET", f"/preview/training-jobs/{job_id}/events").body["data"]
 

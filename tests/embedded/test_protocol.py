@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gradient_rl.embedded.model import Completion
 from gradient_rl.embedded.protocol import (
     ChatRequest,
+    FinetuningRequest,
     InferenceName,
     PageQuery,
     RefusedError,
@@ -21,6 +22,7 @@ from gradient_rl.embedded.protocol import (
     read_groups,
     read_inference_name,
     read_request,
+    read_transcripts,
     turns_in,
     why_untrainable,
 )
@@ -74,6 +76,8 @@ def test_a_body_that_is_no_json_object_is_refused(raw: bytes, told: str) -> None
         (ChatRequest, {"model": "m", "messages": QUESTION, "temperature": -1}, "field 'temperature'"),
         (ChatRequest, {"model": "m", "messages": QUESTION, "max_tokens": "9"}, "field 'max_tokens'"),
         (TrainingRequest, {"model_id": "m", "trajectory_groups": [3]}, "field 'trajectory_groups.0'"),
+        (FinetuningRequest, {"model_id": "m", "trajectories": []}, "field 'trajectories'"),
+        (FinetuningRequest, {"model_id": "m", "trajectories": [3]}, "field 'trajectories.0'"),
         (PageQuery, {"limit": "0"}, "field 'limit'"),
         (PageQuery, {"order": "up"}, "field 'order'"),
     ],
@@ -81,6 +85,30 @@ def test_a_body_that_is_no_json_object_is_refused(raw: bytes, told: str) -> None
 def test_a_field_that_does_not_fit_is_named(kind: type[Any], fields: dict[str, Any], told: str) -> None:
     with pytest.raises(RefusedError, match=told.replace("(got", r"\(got").replace('b")', r'b"\)')):
         read_request(kind, fields)
+
+
+ASSISTANT = {"role": "assistant", "content": "60 days"}
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "told"),
+    [
+        ({}, "trajectory 1: 'messages' is not a list of objects"),
+        ({"messages": [3]}, "trajectory 1: 'messages' is not a list of objects"),
+        ({"messages": QUESTION}, "trajectory 1: no message is an assistant's, so there is nothing to learn from it"),
+        ({"messages": [ASSISTANT], "tools": {}}, None),
+        ({"messages": [ASSISTANT], "tools": ["search"]}, "trajectory 1: 'tools' is not a list of objects"),
+    ],
+)
+def test_an_example_that_teaches_nothing_is_named(trajectory: dict[str, Any], told: str | None) -> None:
+    request = FinetuningRequest(model_id="m", trajectories=[{"messages": [ASSISTANT]}, trajectory])
+    if told is None:
+        assert [transcript["tools"] for transcript in read_transcripts(request)] == [[], []]
+        return
+    with pytest.raises(RefusedError) as refused:
+        read_transcripts(request)
+
+    assert (refused.value.status, str(refused.value)) == (400, told)
 
 
 def test_the_newer_name_of_the_token_limit_wins() -> None:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, RemoteDisconnected
 from pathlib import Path
 from statistics import fmean
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gradient_rl.embedded.faults import Faults
+from gradient_rl.embedded.linear import LinearModel
 from gradient_rl.embedded.model import ArtGroup, Completion, Message
 from gradient_rl.embedded.server import EmbeddedServer, serving
 from gradient_rl.errors import ArtifactError, DataError, UsageError
@@ -26,7 +28,9 @@ from tests.embedded.calling import (
     call,
     complete,
     events_of,
+    example,
     failure,
+    finetune,
     group,
     outcome,
     register,
@@ -138,8 +142,63 @@ def test_trajectories_to_be_logged_are_taken(server: EmbeddedServer) -> None:
     assert call(server, "POST", f"/preview/models/{register(server)}/log", body) == (200, {})
 
 
-def test_supervised_training_is_not_there(server: EmbeddedServer) -> None:
-    assert call(server, "POST", "/preview/sft-training-jobs", {}).status == 501
+def test_examples_are_learned_as_the_next_step_in_the_form_of_any_job(server: EmbeddedServer) -> None:
+    model_id = register(server)
+    job_id = finetune(server, model_id, [example("deposit"), example("deposit")]).body["id"]
+
+    events = outcome(server, job_id)
+    assert [(event["type"], event["data"]) for event in events] == [
+        ("training_started", {"num_sequences": 2}),
+        ("gradient_step", {"calls": 1.0}),
+        ("gradient_step", {"calls": 1.0}),
+        ("training_ended", {}),
+    ]
+    assert steps_of(server, model_id) == [0, 1]
+
+
+def test_examples_move_the_model_to_what_was_said_in_them() -> None:
+    model = Bandit()
+    with serving(model) as server:
+        outcome(server, finetune(server, register(server), [example("deposit"), example("deposit")]).body["id"])
+
+    assert model.logits == {0: [0.0] * 5, 1: [0.0, 1.0, 0.0, 0.0, 0.0]}
+
+
+def test_examples_that_lie_at_wandb_are_not_fetched(server: EmbeddedServer) -> None:
+    body = {"model_id": register(server), "training_data_url": "wandb-artifact:///us/tests/data:v0", "config": {}}
+    status, answer = call(server, "POST", "/preview/sft-training-jobs", body)
+
+    assert status == 501
+    assert answer["error"]["message"] == "this server fetches no examples from W&B; send them with the job, as 'trajectories'"
+
+
+def test_a_model_that_takes_no_examples_says_so(tmp_path: Path) -> None:
+    with serving(LinearModel(tmp_path)) as server:
+        told = failure(server, finetune(server, register(server), [example("deposit")]).body["id"])
+
+    assert told == "the linear policy has no warm start: what it takes in is an action's features, and no text"
+
+
+class Together(Bandit):
+    """Answers only once it is asked three questions at a time."""
+
+    concurrency = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.met = threading.Barrier(3)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Message], **named: Any) -> Completion:  # noqa: ANN401
+        self.met.wait(timeout=3)
+        return super().complete(messages, tools, **named)
+
+
+def test_a_model_is_asked_for_as_many_completions_at_once_as_it_takes() -> None:
+    with serving(Together()) as server, ThreadPoolExecutor(3) as threads:
+        register(server)
+        statuses = [threads.submit(complete, server) for _ in range(3)]
+
+        assert [status.result().status for status in statuses] == [200, 200, 200]
 
 
 def test_the_path_may_do_without_its_version(server: EmbeddedServer) -> None:

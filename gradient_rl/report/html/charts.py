@@ -9,7 +9,7 @@ from math import ceil, floor, isfinite, log10
 from gradient_rl.report.evaluation import evidence_sentence, verdict_sentence
 from gradient_rl.report.html.palette import SERIES
 from gradient_rl.schema.evaluation import BehaviourResult, ComparisonResult, Metric, PolicyResult
-from gradient_rl.schema.training import Played, StepMetrics
+from gradient_rl.schema.training import Played, StepMetrics, place_name
 
 WIDTH, HEIGHT = 380, 180
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 10, 24
@@ -21,7 +21,7 @@ _MOST_DOTS = 20
 _MOST_POINTS = 200
 """Points of a line beyond which it has no dots at all."""
 
-type Series = Sequence[tuple[int, float]]
+type Series = Sequence[tuple[int | float, float]]
 """Values by step."""
 type Number = Callable[[StepMetrics], float | None]
 
@@ -258,14 +258,16 @@ def _lines(title: str, note: str, steps: Sequence[StepMetrics], wanted: Sequence
     )
 
 
-def _values(steps: Iterable[StepMetrics], number: Number) -> list[tuple[int, float]]:
-    found = ((metrics.step, number(metrics)) for metrics in steps)
+def _values(steps: Iterable[StepMetrics], number: Number) -> Series:
+    found = ((metrics.at, number(metrics)) for metrics in steps)
     return [(step, value) for step, value in found if value is not None and isfinite(value)]
 
 
 def _line(name: str, place: int, values: Series, last: int, top: float) -> Line:
     shown = name.replace("_", " ")
-    points = tuple(Point(_x(step, last), _y(value, top), f"step {step}, {shown} {value:.3f}") for step, value in values)
+    points = tuple(
+        Point(_x(step, last), _y(value, top), f"step {place_name(step)}, {shown} {value:.3f}") for step, value in values
+    )
     return Line(shown, colour_of(place + 1), points)
 
 
@@ -306,7 +308,7 @@ def _stack(step: int, counts: Sequence[int], names: Sequence[str], last: int, to
         base += count
 
 
-def _x(step: int, last: int) -> float:
+def _x(step: float, last: int) -> float:
     return round(LEFT + step / max(1, last) * (WIDTH - LEFT - RIGHT), 1)
 
 
@@ -348,8 +350,8 @@ def _told(name: str, values: Series) -> str:
 
 def _rows(steps: Sequence[StepMetrics], series: Sequence[tuple[str, Series]]) -> tuple[tuple[str, ...], ...]:
     columns = [dict(values) for _, values in series]
-    shown = [m.step for m in steps if any(m.step in column for column in columns)]
-    return tuple((str(s), *(f"{column[s]:.3f}" if s in column else "" for column in columns)) for s in shown)
+    shown = [m.at for m in steps if any(m.at in column for column in columns)]
+    return tuple((place_name(s), *(f"{column[s]:.3f}" if s in column else "" for column in columns)) for s in shown)
 
 
 def _parts(steps: Iterable[StepMetrics]) -> list[str]:
