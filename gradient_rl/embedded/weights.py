@@ -63,6 +63,10 @@ def load(base_model: str) -> Loaded:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     register()
     where = _folder_of(base_model)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -88,14 +88,14 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 }
 """Where a learner's defaults differ from those of the linear one: ART's own learning rate, and fewer groups, for they cost."""
 SMALL: Mapping[str, object] = {
-    "tasks_per_step": 4,
+    "tasks_per_step": 5,
     "group_size": 8,
-    "learning_rate": 5e-5,
+    "learning_rate": 1e-4,
     "validate_every": 5,
     "concurrency": 32,
     "max_completion_tokens": 128,
     "warm_start_learning_rate": 6e-4,
-    "warm_start_batch": 8,
+    "warm_start_batch": 4,
 }
 """Where those of a language model with 135 million parameters differ, which plays and learns on a laptop."""
 SMALL_MODELS = frozenset({"smollm2"})

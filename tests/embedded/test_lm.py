@@ -115,8 +115,8 @@ def test_a_reply_ends_at_its_limit(model) -> None:
 
 
 def test_a_conversation_longer_than_the_context_is_refused_with_both_numbers(model) -> None:
-    with pytest.raises(UsageError, match=r"maximum context length is 4096 tokens, and the conversation has 5\d\d\d"):
-        complete(model, [*ASKED, {"role": "user", "content": "x" * 5000}])
+    with pytest.raises(UsageError, match=r"maximum context length is 16384 tokens, and the conversation has 20\d\d\d"):
+        complete(model, [*ASKED, {"role": "user", "content": "x" * 20000}])
 
 
 def test_fine_tuning_teaches_the_call_and_leaves_the_base_as_it_was(model) -> None:

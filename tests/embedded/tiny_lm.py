@@ -47,7 +47,7 @@ def random_model(seed: int = 0) -> LlamaForCausalLM:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=4096,
+        max_position_embeddings=16384,
         initializer_range=0.3,
         tie_word_embeddings=True,
     )
