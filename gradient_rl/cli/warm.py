@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import sys
+import random
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from gradient_rl.cli.terminal import say
+from gradient_rl.errors import DataError
 
 if TYPE_CHECKING:
     from gradient_rl.schema.trajectory import Trajectory
     from gradient_rl.training.loop import Plan
 
 
+OWN_SHARE = 0.5
+"""Share of the examples that may be further wordings of the folder's own tasks before other worlds are asked for theirs."""
+TRADE = "logistics"
+WORLD_RECORDS = 600
+WORLD_TASKS = 200
+WORLD_SEED = 900_000
+"""Added to the run's seed, so that no world that somebody evaluates on is likely to be met here."""
+
+
 def examples_for(plan: Plan, data: Path, count: int, seed: int) -> tuple[Trajectory, ...]:
-    """Verified trajectories of the training tasks, to be imitated.
+    """Verified trajectories to be imitated: of the folder's training tasks, and where they are few, of a generated world.
 
     Args:
         plan: holds the training tasks and the setting, both of the data folder.
@@ -26,7 +39,31 @@ def examples_for(plan: Plan, data: Path, count: int, seed: int) -> tuple[Traject
     """
     from gradient_rl.training.demonstrations import demonstrations
 
-    return demonstrations(plan.train, plan.setting, count, seed)
+    own = count if len(plan.train) >= count else max(len(plan.train), round(OWN_SHARE * count))
+    made = demonstrations(plan.train, plan.setting, own, seed)
+    if len(made) < count:
+        made += _from_another_world(plan, count - len(made), seed)
+    if not made:
+        raise DataError(f"{data}: no training task has an episode that earns its reward, so there is nothing to imitate")
+    return tuple(random.Random(seed).sample(made, len(made)))
+
+
+def _from_another_world(plan: Plan, count: int, seed: int) -> tuple[Trajectory, ...]:
+    """Demonstrations in a world that is made for them and thrown away: its tasks are of another company."""
+    from gradient_rl.environment.workspace import TRAIN_FILE, load_tasks, load_workspace
+    from gradient_rl.rollout.runner import setting_for
+    from gradient_rl.schema.task import Split
+    from gradient_rl.training.demonstrations import demonstrations
+    from gradient_rl.worlds.generate import Recipe, generate
+    from gradient_rl.worlds.trade import load_trade
+
+    recipe = Recipe(trade=TRADE, records=WORLD_RECORDS, tasks=WORLD_TASKS, heldout=0, seed=WORLD_SEED + seed)
+    with TemporaryDirectory(prefix="gradient-") as folder:
+        generate(recipe, load_trade(TRADE), Path(folder))
+        file = load_tasks(Path(folder) / TRAIN_FILE)
+        tasks = [task for task in file.tasks if task.split is Split.TRAIN]
+        setting = setting_for(load_workspace(Path(folder)), plan.config.limits, plan.config.reward, file.digest)
+    return demonstrations(tasks, setting, count, seed)
 
 
 def with_examples(plan: Plan, data: Path, artifacts: Path, *, resume: bool) -> Plan:
@@ -47,4 +84,4 @@ def told(plan: Plan, *, uploads: bool) -> None:
     if not plan.config.warm_start:
         return
     where = "; they are uploaded to Weights & Biases as an artifact" if uploads else ""
-    print(f"Before the first step the model imitates {plan.config.warm_start:,} verified examples{where}.", file=sys.stderr)
+    say(f"Before the first step the model imitates {len(plan.examples):,} verified examples{where}.")

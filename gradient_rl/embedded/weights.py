@@ -62,7 +62,6 @@ def load(base_model: str) -> Loaded:
     check_extra()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-
     from transformers.utils import logging
 
     logging.set_verbosity_error()
