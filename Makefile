@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.13 python3.12 python3 $$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo test check bench slow pictures clean lm test-lm bench-lm
+.PHONY: demo test check bench slow torture pictures clean lm test-lm bench-lm
 
 demo: $(VENV)/installed ## Watch a weak and a strong policy work on one question
 	@$(BIN)/gradient-demo
@@ -25,6 +25,9 @@ bench: $(VENV)/installed ## Measure speed and memory
 
 slow: $(VENV)/installed ## The tests that take minutes
 	$(BIN)/pytest -q -m slow
+
+torture: $(VENV)/installed ## Half an hour of crashes, kills and full disks
+	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),30)
 
 pictures: $(VENV)/installed ## Make the pictures of the README anew; needs chromium
 	$(BIN)/python -m tests.pictures

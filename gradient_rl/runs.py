@@ -8,6 +8,7 @@ earlier run's files are moved, never overwritten. An error of the file system na
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import mmap
@@ -206,29 +207,54 @@ def read_journal(path: Path, on_damage: Callable[[DataError], None] = raise_dama
                     yield number, record
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Replace a file at one stroke: after any failure or crash it holds the old bytes or the new ones.
 
-    The temporary file beside it has a fixed name, so that a killed run leaves one at most.
+    The temporary file beside it has a fixed name, so that a killed run leaves one at most, and one writer at a time.
+
+    Args:
+        path: the file; its folder is there.
+        data: all of it, or its pieces as they come.
 
     Raises:
+        FolderInUseError: another process is just writing this file.
         ArtifactError: the file system refuses; the old file is intact and the temporary one gone.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     with _told(path, "written"):
+        fd = _open_alone(temporary, path)
         try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
-            try:
-                _write_all(fd, data)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            if os.fstat(fd).st_size:  # of a killed run
+                os.ftruncate(fd, 0)
+            for piece in [data] if isinstance(data, bytes) else data:
+                _write_all(fd, piece)
+            os.fsync(fd)
             temporary.replace(path)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
+        finally:
+            os.close(fd)
         _sync_folder(path.parent)
+
+
+def _open_alone(temporary: Path, path: Path) -> int:
+    """Open the file for writing with the kernel's lock on it, which ends with the descriptor."""
+    while True:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                # A writer that has ended since then has moved what was opened here; that file must not be cut.
+                if os.path.samestat(os.fstat(fd), temporary.stat()):
+                    return fd
+        except BaseException as error:
+            os.close(fd)
+            if isinstance(error, BlockingIOError):
+                raise FolderInUseError(f"{path} is just being written by another process; wait until it ends") from None
+            raise
+        os.close(fd)
 
 
 def json_line(value: object) -> bytes:

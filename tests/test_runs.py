@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -233,6 +234,42 @@ def test_a_temporary_file_that_a_killed_run_left_is_used_up(tmp_path: Path) -> N
     (tmp_path / ".eval.json.tmp").write_bytes(b"left behind, and longer than what comes")
     write_whole(tmp_path / "eval.json", b"new")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"eval.json": b"new"}
+
+
+def test_a_whole_file_can_come_in_pieces(tmp_path: Path) -> None:
+    write_whole(tmp_path / "chats.jsonl", (f"{n}\n".encode() for n in range(3)))
+    assert (tmp_path / "chats.jsonl").read_bytes() == b"0\n1\n2\n"
+
+
+def test_a_file_that_another_process_is_just_writing_is_left_to_it(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_bytes(b"old")
+    with (tmp_path / ".report.html.tmp").open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(b"half of")
+        with pytest.raises(FolderInUseError, match=r"report.html is just being written by another process; wait until it ends"):
+            write_whole(tmp_path / "report.html", b"new")
+    assert (tmp_path / ".report.html.tmp").read_bytes() == b"half of"
+    assert (tmp_path / "report.html").read_bytes() == b"old"
+
+
+def test_a_file_that_took_its_name_in_the_meantime_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_flock, ended = fcntl.flock, []
+
+    def flock(fd: int, operation: int) -> None:
+        if not ended:  # the other writer ends between our opening and our locking
+            os.write(fd, b"whole")
+            ended.append((tmp_path / ".eval.json.tmp").rename(tmp_path / "eval.json"))
+        real_flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with (tmp_path / "eval.json").open("wb"), pytest.raises(RuntimeError):
+        write_whole(tmp_path / "eval.json", _breaking_off())
+    assert (tmp_path / "eval.json").read_bytes() == b"whole"
+
+
+def _breaking_off() -> Generator[bytes]:
+    yield b"new"
+    raise RuntimeError
 
 
 def test_a_whole_file_has_the_mode_of_any_new_file(tmp_path: Path) -> None:

@@ -45,11 +45,13 @@ def demo(
     with reported_errors(debug):
         from gradient_rl.evaluation.demo import play_demo, save_demo
         from gradient_rl.report.html.write import write_demo_report
+        from gradient_rl.runs import hold_folder
 
         folder = data_dir(data)
         played = play_demo(folder, task, seed)
-        save_demo(played, artifacts)
-        page = write_demo_report(artifacts, folder)
+        with hold_folder(artifacts):
+            save_demo(played, artifacts)
+            page = write_demo_report(artifacts, folder)
         if as_json:
             put_json(played.to_json().decode())
         else:

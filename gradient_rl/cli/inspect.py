@@ -26,7 +26,7 @@ from gradient_rl.cli.terminal import (
     warn,
     warn_of,
 )
-from gradient_rl.errors import ArtifactError, DataError, NothingToReadError, UsageError
+from gradient_rl.errors import DataError, NothingToReadError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -418,16 +418,17 @@ def _write_lines(made: Iterable[dict[str, object]], out: Path | None) -> int:
         count = sum(1 for line in _lines(made) if sys.stdout.write(safe_json(line.decode())))
         sys.stdout.flush()
         return count
-    temporary = out.with_name(f".{out.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            count = sum(1 for line in _lines(made) if file.write(line))
-        temporary.replace(out)
-    except NothingToReadError:
-        temporary.unlink()
-        raise
-    except OSError as error:
-        raise ArtifactError(f"{out} cannot be written: {error.strerror or error}; give another --out") from error
+    from gradient_rl.runs import write_whole
+
+    count = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal count
+        for line in _lines(made):
+            count += 1
+            yield line
+
+    write_whole(out, counted())
     return count
 
 

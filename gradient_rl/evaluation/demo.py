@@ -14,7 +14,7 @@ from gradient_rl.evaluation.difference import what_made_the_difference
 from gradient_rl.policies.heuristic import HeuristicPolicy
 from gradient_rl.policies.weak import WeakPolicy
 from gradient_rl.rollout.runner import Job, Setting, run_episode, setting_for
-from gradient_rl.runs import hold_folder, json_line, write_whole
+from gradient_rl.runs import json_line, write_whole
 from gradient_rl.schema.jsonl import to_line
 from gradient_rl.schema.task import Split, Task
 from gradient_rl.schema.trajectory import Trajectory
@@ -87,15 +87,13 @@ def play_demo(directory: Path, task_id: str | None, seed: int) -> Demo:
 
 
 def save_demo(demo: Demo, folder: Path) -> None:
-    """Write `demo.json` and `demo.jsonl`, each as a whole.
+    """Write `demo.jsonl` and then `demo.json`, each as a whole. The caller holds the folder.
 
     Raises:
         ArtifactError: the folder cannot be written.
-        FolderInUseError: another run writes to it.
     """
-    with hold_folder(folder):
-        write_whole(folder / "demo.jsonl", "".join(to_line(t) for t in demo.trajectories).encode())
-        write_whole(folder / "demo.json", demo.to_json())
+    write_whole(folder / "demo.jsonl", "".join(to_line(t) for t in demo.trajectories).encode())
+    write_whole(folder / "demo.json", demo.to_json())
 
 
 def find_task(task_id: str, files: Iterable[TaskFile]) -> tuple[TaskFile, Task]:

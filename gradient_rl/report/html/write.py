@@ -112,9 +112,13 @@ def _of_anything(source: Path, data: Path) -> Material:
 def _of_demo(folder: Path, data: Path) -> Material:
     material = _material("Demonstration", [folder / "demo.jsonl"], data)
     try:
-        sentence = str(from_json((folder / DEMO).read_bytes())["comparison"]["sentence"])
+        demo = from_json((folder / DEMO).read_bytes())
+        sentence = str(demo["comparison"]["sentence"])
+        played = [_without_conversation(Trajectory.model_validate(policy["trajectory"])) for policy in demo["policies"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{folder / DEMO} is not what gradient-demo writes; run it again") from None
+    if any(trajectory not in played for _, trajectory in material.trajectories):
+        raise DataError(f"{folder / DEMO} and demo.jsonl are of two runs, for one ended between them; run gradient-demo again")
     return replace(material, sentence=sentence)
 
 

@@ -64,6 +64,18 @@ def test_the_demonstration_opens_with_what_made_the_difference(tmp_path: Path, t
     assert set(data_in(written)["records"]) >= {"mail-1"}
 
 
+def test_a_demonstration_whose_two_files_are_of_two_runs_gets_no_report(tmp_path: Path, tiny_data: Path) -> None:
+    save_demo(play_demo(tiny_data, "tiny-1", 0), tmp_path)
+    (tmp_path / "demo.jsonl").replace(tmp_path / "kept")
+    save_demo(play_demo(tiny_data, "tiny-2", 0), tmp_path)
+    (tmp_path / "kept").replace(tmp_path / "demo.jsonl")
+
+    with pytest.raises(
+        DataError, match=r"demo.json and demo.jsonl are of two runs, for one ended between them; run gradient-demo"
+    ):
+        write_demo_report(tmp_path, tiny_data)
+
+
 def test_training_shows_the_validation_before_and_the_last_one(tmp_path: Path, tiny_data: Path) -> None:
     trained(tmp_path, tiny_data, STEPS)
     written = write_training_report(tmp_path, tiny_data)
