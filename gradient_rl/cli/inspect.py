@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gradient_rl.cli.audit_command import audit
 from gradient_rl.cli.report_command import report
 from gradient_rl.cli.terminal import (
     ARTIFACTS,
@@ -55,6 +56,7 @@ BelowFilter = Annotated[float | None, typer.Option("--below", metavar="X", help=
 
 
 app.command()(report)
+app.command()(audit)
 
 
 @app.callback()

@@ -17,7 +17,7 @@ from gradient_rl.evaluation.lineup import DEFAULT_BASELINE, Pair
 from gradient_rl.evaluation.metrics import REWARD, SAVED_REWARD, Outcome, measure
 from gradient_rl.evaluation.records import read_trajectories
 from gradient_rl.policies.catalog import BASE, player_name
-from gradient_rl.rewards.profile import PARTS, RewardProfile
+from gradient_rl.rewards.profile import PARTS, RewardFunction, RewardProfile
 from gradient_rl.rollout.runner import versions, with_reward
 from gradient_rl.schema.evaluation import Evaluation, EvaluationHead
 from gradient_rl.schema.task import Task
@@ -73,8 +73,8 @@ def read_saved(files: Sequence[Path], data: Path, warn: Warn) -> list[Saved]:
         NothingToReadError: a file is not there, or no line can be scored.
         DataError: the tasks are damaged.
     """
-    task_files = _task_files(data)
-    tasks = {task.id: task for file in task_files for task in file.tasks}
+    files_of_tasks = task_files(data)
+    tasks = {task.id: task for file in files_of_tasks for task in file.tasks}
     found: list[tuple[Path, Trajectory]] = []
     for path in dict.fromkeys(files):
         for number, trajectory in read_trajectories(path, warn):
@@ -88,15 +88,19 @@ def read_saved(files: Sequence[Path], data: Path, warn: Warn) -> list[Saved]:
                 )
     if not found:
         raise NothingToReadError(f"{', '.join(map(str, files))}: no trajectory that can be scored; give files of gradient-eval")
-    _warn_of_other_tasks(found, {file.digest for file in task_files}, data, warn)
+    _warn_of_other_tasks(found, {file.digest for file in files_of_tasks}, data, warn)
     names = _names(found)
     return [Saved(names[path, _name(t)], t, tasks[t.task_id]) for path, t in found]
 
 
-def parse_profile(text: str) -> RewardProfile:
+def parse_profile(text: str, parts: Mapping[str, RewardFunction] = PARTS) -> RewardProfile:
     """Read a profile from `FILE.json` or from `NAME=VALUE,...`; a part that is not named weighs nothing.
 
     Without any weight the default ones stay, so that a rule can be changed alone.
+
+    Args:
+        text: where it is read from.
+        parts: the parts that it may weigh.
 
     Raises:
         UsageError: a part or rule does not exist, or the values do not fit; what exists is listed.
@@ -114,14 +118,19 @@ def parse_profile(text: str) -> RewardProfile:
         where = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         raise UsageError(f"--profile {text}: {where + ': ' if where else ''}{message}") from None
-    unknown = [name for name in profile.weights if name not in PARTS]
+    unknown = [name for name in profile.weights if name not in parts]
     if unknown:
-        raise UsageError(f"--profile {text}: there is no reward part '{unknown[0]}'; the parts are {', '.join(PARTS)}")
-    return profile.model_copy(update={"weights": {name: profile.weights.get(name, 0.0) for name in PARTS}})
+        raise UsageError(f"--profile {text}: there is no reward part '{unknown[0]}'; the parts are {', '.join(parts)}")
+    return profile.model_copy(update={"weights": {name: profile.weights.get(name, 0.0) for name in parts}})
 
 
-def _task_files(data: Path) -> list[TaskFile]:
-    """Those that are there and hold tasks."""
+def task_files(data: Path) -> list[TaskFile]:
+    """The task files of a folder that are there and hold tasks, the held-out ones first.
+
+    Raises:
+        NothingToReadError: there is none.
+        DataError: a line is damaged.
+    """
     files: list[TaskFile] = []
     for name in (HELDOUT_FILE, TRAIN_FILE):
         with suppress(NothingToReadError):
