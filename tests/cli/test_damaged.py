@@ -100,6 +100,16 @@ def test_a_training_whose_checkpoint_is_damaged_is_left_as_it_was(folder: Path) 
     Training.model_validate_json((folder / "artifacts/train.json").read_bytes())
 
 
+def test_what_cannot_be_removed_is_named_and_the_rest_is_left(folder: Path) -> None:
+    (folder / "artifacts/train.json").unlink()
+    (folder / "artifacts/train.json").mkdir()
+    before = state(folder)
+    ran = run(damaged.TRAIN_RESUME, folder)
+
+    assert (ran.code, ran.err) == (74, "error: artifacts/train.json cannot be used: Is a directory; check that path\n")
+    assert state(folder) == before
+
+
 # What a damaged file is called
 
 
