@@ -49,7 +49,7 @@ def _block(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, before
     scores = torch.bmm(query.reshape(groups, -1, size), keys[:, :end].transpose(1, 2)).view(groups, shared, tokens, end)
     if tokens > 1:
         later = torch.ones(tokens, end, dtype=torch.bool, device=query.device).triu(before + 1)
-        scores = scores.masked_fill(later, float("-inf"))
+        scores.masked_fill_(later, float("-inf"))
     shares = torch.softmax(scores, -1).view(groups, -1, end)
     return torch.bmm(shares, values[:, :end]).view(groups, shared, tokens, size)
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from gradient_rl.embedded.attention import attend
@@ -80,6 +81,8 @@ class Request:
     logprobs: list[float] = field(default_factory=list[float])
     finish_reason: str | None = None
     failure: BaseException | None = None
+    ended: Event = field(default_factory=Event)
+    """Set when there is nothing more to come."""
     thread: Any = None
     generator: Any = None
 

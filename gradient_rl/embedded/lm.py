@@ -11,8 +11,8 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from gradient_rl.embedded.dialect import as_message, as_text
@@ -21,7 +21,7 @@ from gradient_rl.embedded.jobs import JobError
 from gradient_rl.embedded.model import ArtGroup, Completion, Message, Transcript
 from gradient_rl.embedded.sequences import Sequence_, sequences_in
 from gradient_rl.embedded.update import Optimizer, Scorer, Settings, imitate, improve
-from gradient_rl.embedded.weights import Loaded, load
+from gradient_rl.embedded.weights import Loaded, check_extra, load
 from gradient_rl.errors import DataError, UsageError
 from gradient_rl.rewards.advantages import Estimator
 
@@ -51,6 +51,9 @@ class LanguageModel:
     `kl_penalty_coef` and `kl_penalty_reference_step` (if not given, the last state that was fine-tuned on examples, else the
     base). What is to be trained on is sampled at temperature 1. Sampling waits while a job trains.
 
+    Everything is computed in one thread: each thread that computes has a team of its own in OpenMP, and two teams on two cores
+    take turns instead of working side by side.
+
     Args:
         base_model: see `weights.load`.
         folder: where the states are kept.
@@ -63,12 +66,15 @@ class LanguageModel:
     concurrency = CONCURRENCY
 
     def __init__(self, base_model: str, folder: Path) -> None:
-        self._use(load(base_model), folder)
+        check_extra()
+        self._computing = ThreadPoolExecutor(1, "language-model")
+        self._computing.submit(lambda: self._use(load(base_model), folder)).result()
 
     @classmethod
     def of(cls, loaded: Loaded, folder: Path) -> LanguageModel:
         """The same over a model that is loaded already."""
         made = cls.__new__(cls)
+        made._computing = ThreadPoolExecutor(1, "language-model")
         made._use(loaded, folder)
         return made
 
@@ -82,7 +88,7 @@ class LanguageModel:
         self._ends = _end_ids(loaded)
         self._sampler = Sampler(self._model, self._ends, self._decoded)
         self._scorer = Scorer(self._model)
-        self._turn = Lock()
+        self._training = False
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._loaded_step: int | None = None
@@ -102,10 +108,8 @@ class LanguageModel:
         self._refuse_too_long(len(prompt) + 1)
         request = Request(prompt, step, temperature, min(max_tokens, self._context - len(prompt)), seed)
         self._waiting.append(request)
-        while not request.done:
-            with self._turn:
-                while not request.done:
-                    self._advance()
+        self._computing.submit(self._sample).add_done_callback(self._told)
+        request.ended.wait()
         if request.failure is not None:
             raise request.failure
         return self._completion(request, len(messages), tools)
@@ -120,15 +124,15 @@ class LanguageModel:
         sequences = sequences_in(
             groups, Estimator.GROUP_STD if config.get("scale_rewards") is not False else Estimator.GROUP_MEAN
         )
-        with self._turn:
+
+        def steps() -> Iterator[Mapping[str, float]]:
             references = self._references(sequences, config) if settings.kl_coefficient and sequences else None
             optimizer = self._optimizer(step)
-            try:
-                if sequences:
-                    yield from improve(self._scorer, optimizer, sequences, references, settings, random.Random(step))
-                self._save(step + 1, optimizer)
-            finally:
-                self._forget_loaded()
+            if sequences:
+                yield from improve(self._scorer, optimizer, sequences, references, settings, random.Random(step))
+            self._save(step + 1, optimizer)
+
+        return self._alone(steps())
 
     def finetune(
         self, transcripts: Sequence[Transcript], config: Mapping[str, Any], *, step: int
@@ -137,13 +141,13 @@ class LanguageModel:
         sequences = [made for transcript in transcripts if (made := self._example(transcript)).places]
         rate = _number(config, "learning_rate", WARM_LEARNING_RATE, 0.0, 1.0)
         batch = int(_number(config, "batch_size", WARM_BATCH, 1, 4096)) if config.get("batch_size") != "auto" else WARM_BATCH
-        with self._turn:
+
+        def steps() -> Iterator[Mapping[str, float]]:
             optimizer = self._optimizer(step)
-            try:
-                yield from imitate(self._scorer, optimizer, sequences, rate, batch, random.Random(step))
-                self._save(step + 1, optimizer, fine_tuned=True)
-            finally:
-                self._forget_loaded()
+            yield from imitate(self._scorer, optimizer, sequences, rate, batch, random.Random(step))
+            self._save(step + 1, optimizer, fine_tuned=True)
+
+        return self._alone(steps())
 
     def steps(self) -> Sequence[int]:
         """See `ServedModel.steps`."""
@@ -156,14 +160,33 @@ class LanguageModel:
 
     def logprobs(self, sequence: Sequence_, step: int) -> torch.Tensor:
         """Log-probabilities of the sampled tokens of a sequence at a step, computed as training computes them."""
-        import torch
 
-        with self._turn:
+        def score() -> torch.Tensor:
+            import torch
+
             self._load(step)
             with torch.no_grad():
                 return self._scorer.score(sequence)[0]
 
-    # Sampling: whoever waits for a reply works on all of them, until its own is done.
+        return self._computing.submit(score).result()
+
+    def _alone(self, steps: Iterator[Mapping[str, float]]) -> Iterator[Mapping[str, float]]:
+        """Take the steps of a training one by one, while nothing is sampled."""
+        self._training = True
+        try:
+            while (told := self._computing.submit(next, steps, None).result()) is not None:
+                yield told
+        finally:
+            self._computing.submit(self._forget_loaded).result()
+            self._training = False
+            self._computing.submit(self._sample).add_done_callback(self._told)
+
+    # Sampling. What follows runs in the computing thread.
+
+    def _sample(self) -> None:
+        """Work on all that waits, until nothing does; a call that finds nothing to do is no loss."""
+        while (self._waiting or self._running) and not self._training:
+            self._advance()
 
     def _advance(self) -> None:
         """Take in what waits for the state that is loaded, and sample a token for each that runs."""
@@ -171,11 +194,14 @@ class LanguageModel:
             self._load(self._waiting[0].step)
         self._running = [request for request in self._running if not request.done]
         while len(self._running) < CONCURRENCY and (request := self._next()):
-            self._guarded(lambda request=request: self._sampler.begin(request), [request])
             self._running.append(request)
+            self._sampler.begin(request)
         active = [request for request in self._running if not request.done]
         if active:
-            self._guarded(lambda: self._sampler.advance(active), active)
+            self._sampler.advance(active)
+        for request in self._running:
+            if request.done:
+                request.ended.set()
 
     def _next(self) -> Request | None:
         found = next((request for request in self._waiting if request.step == self._loaded_step), None)
@@ -183,13 +209,15 @@ class LanguageModel:
             self._waiting.remove(found)
         return found
 
-    def _guarded(self, work: Any, requests: Sequence[Request]) -> None:
-        """Do it; a failure is that of the requests, each of which is told in its own thread."""
-        try:
-            work()
-        except (RuntimeError, MemoryError, ValueError) as error:
-            for request in requests:
-                request.failure = error
+    def _told(self, sampling: Future[None]) -> None:
+        """Tell everybody who waits that sampling broke off."""
+        if (failure := sampling.exception()) is not None:
+            broken = [*self._waiting, *self._running]
+            self._waiting.clear()
+            self._running.clear()
+            for request in broken:
+                request.failure = failure
+                request.ended.set()
 
     def _completion(self, request: Request, number: int, tools: Sequence[Message]) -> Completion:
         text_ids = [token for token in request.token_ids if token not in self._ends]
