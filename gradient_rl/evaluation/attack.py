@@ -99,8 +99,6 @@ def play_attack(
     After a request to stop in the first half, all of the second one is left.
     """
     clean = play(plan.clean, folder, stop, listen, on_damage)
-    if stop.requested:
-        return clean, Played({}, plan.attacked.episodes)
     return clean, play(plan.attacked, folder, stop, lambda name, outcome: listen(name + UNDER, outcome), on_damage)
 
 

@@ -314,7 +314,7 @@ def test_an_attack_and_a_plain_evaluation_leave_each_others_files_alone(tmp_path
     command(tmp_path, "--policy", "heuristic")
     plain = hashes(artifacts, "eval*")
     attacked = command(tmp_path, "--policy", "heuristic", "--attack")
-    ours = hashes(artifacts, "attack*")
+    ours, kept = hashes(artifacts, "attack*"), hashes(artifacts, "eval*")
     command(tmp_path, "--policy", "heuristic", "--seed", "1")
 
     assert attacked.exit_code == 0, attacked.stderr
@@ -323,6 +323,7 @@ def test_an_attack_and_a_plain_evaluation_leave_each_others_files_alone(tmp_path
         *("attack.json", "attack.run.json"),
         *(f"attack.{half}.{name}.jsonl" for half in ("clean", "planted") for name in ("weak", "heuristic")),
     }
+    assert kept == plain
     assert hashes(artifacts, "attack*") == ours
     (earlier,) = (artifacts / "runs").iterdir()
     assert hashes(earlier, "*") == plain
