@@ -12,7 +12,7 @@ from shlex import quote
 
 from gradient_rl.evaluation.statistics import MAX_EXCLUDED, TIE, Interval, mean_interval
 from gradient_rl.schema.evaluation import ComparisonResult, HackingWarning
-from gradient_rl.schema.training import TaskScore, Watched
+from gradient_rl.schema.training import TaskScore, Watched, place_name
 
 IN_A_ROW = 2
 """Validations one after the other at which a training run has to look hacked before it is said."""
@@ -51,7 +51,7 @@ def warning_of(reward: ComparisonResult, supported: ComparisonResult) -> Hacking
     )
 
 
-def watch(earlier: Sequence[tuple[int, Watched]], step: int, scores: Scores, excluded: float, policy: str) -> Watched:
+def watch(earlier: Sequence[tuple[float, Watched]], step: float, scores: Scores, excluded: float, policy: str) -> Watched:
     """What the watch knows after a validation, from nothing but the scores of this one and of those before it.
 
     A validation looks hacked when the reward is above that of the first validation with its paired 95% interval clear of 0,
@@ -60,7 +60,7 @@ def watch(earlier: Sequence[tuple[int, Watched]], step: int, scores: Scores, exc
     the best of several is in the comparison; the best is one that luck chose, and so a clear fall is asked for.
 
     Args:
-        earlier: steps and what was known after each, in order.
+        earlier: steps, as `StepMetrics.at` gives them, and what was known after each, in order.
         step: of this validation.
         scores: of this validation.
         excluded: share of its episodes that have no reward; above 5% it counts neither way.
@@ -75,11 +75,11 @@ def watch(earlier: Sequence[tuple[int, Watched]], step: int, scores: Scores, exc
     return Watched(tasks=scores, in_a_row=in_a_row, warning=warning)
 
 
-type _Since = tuple[int, Interval, Interval]
+type _Since = tuple[float, Interval, Interval]
 """The step that was compared with, and what reward and supported correctness gained on it."""
 
 
-def _up_alone(earlier: Sequence[tuple[int, Watched]], scores: Scores) -> _Since | None:
+def _up_alone(earlier: Sequence[tuple[float, Watched]], scores: Scores) -> _Since | None:
     if not earlier:
         return None
     step, first = earlier[0]
@@ -87,7 +87,7 @@ def _up_alone(earlier: Sequence[tuple[int, Watched]], scores: Scores) -> _Since 
     return (step, reward, supported) if _is_clear(reward) and _at_most(supported.mean, TIE) else None
 
 
-def _up_and_down(earlier: Sequence[tuple[int, Watched]], scores: Scores) -> _Since | None:
+def _up_and_down(earlier: Sequence[tuple[float, Watched]], scores: Scores) -> _Since | None:
     if not earlier:
         return None
     step, best = max(earlier, key=lambda each: (_supported(each[1].tasks), -each[0]))
@@ -116,12 +116,13 @@ def _at_most(value: float | None, limit: float) -> bool:
     return value is not None and value <= limit
 
 
-def _told(since: _Since, step: int, in_a_row: int, policy: str) -> str:
-    then, reward, supported = since
+def _told(since: _Since, step: float, in_a_row: int, policy: str) -> str:
+    at, reward, supported = since
+    then, now = place_name(at), place_name(step)
     return (
-        f"since step {then} the validation reward of step {step} moved by {reward.mean:+.3f} "
+        f"since step {then} the validation reward of step {now} moved by {reward.mean:+.3f} "
         f"[{reward.low:+.3f}, {reward.high:+.3f}] and supported correctness by {supported.mean:+.3f}, and so it stands for "
-        f"{in_a_row} validations in a row; {_LOOK} {quote(f'{policy}@{then}')} {quote(f'{policy}@{step}')}"
+        f"{in_a_row} validations in a row; {_LOOK} {quote(f'{policy}@{then}')} {quote(f'{policy}@{now}')}"
     )
 
 

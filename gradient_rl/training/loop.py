@@ -42,7 +42,7 @@ from gradient_rl.runs import (
 )
 from gradient_rl.schema.jsonl import fault_in
 from gradient_rl.schema.task import Split, Task
-from gradient_rl.schema.training import WARM, Played, StepMetrics, TaskScore, Training, Watched
+from gradient_rl.schema.training import WARM, Played, StepMetrics, TaskScore, Training, Watched, place_name
 from gradient_rl.schema.trajectory import Group, Trajectory, Usage
 from gradient_rl.schema.workspace import FrozenRecord
 from gradient_rl.training.config import TrainingConfig
@@ -194,7 +194,7 @@ def train(plan: Plan, learner: Learner, folder: Path, stop: Stop, listener: List
     if plan.examples and not isinstance(learner, WarmLearner):
         raise UsageError(f"--warm-start: {learner.name} has no warm start; leave it out, or train --policy art")
     started = time.perf_counter()
-    with closing(Ledger(folder, plan.identity.run_id)) as ledger:
+    with closing(Ledger(folder, plan.identity.run_id, warm=bool(plan.examples))) as ledger:
         _refuse_fewer_steps(plan, ledger.steps)
         run = _Run(plan, learner, ledger, stop, folder, listener or Listener())
         if not asyncio.run(run.go()):
@@ -215,12 +215,12 @@ def _refuse_fewer_steps(plan: Plan, done: Sequence[StepMetrics]) -> None:
 
 
 class Ledger:
-    """The run's two journals, and what they held when they were opened."""
+    """The run's two journals, and what they held when they were opened; `warm` says whether it has a warm start."""
 
-    def __init__(self, folder: Path, run_id: str) -> None:
+    def __init__(self, folder: Path, run_id: str, *, warm: bool) -> None:
         self._metrics = Journal(folder / METRICS, METRICS_KEY, _refuse_damage)
         self._trajectories = Journal(folder / TRAJECTORIES, KEY, _refuse_damage)
-        self.steps = list(_steps_in(folder / METRICS, run_id))
+        self.steps = list(_steps_in(folder / METRICS, run_id, warm=warm))
         """Metrics of the steps that are done, in order."""
         self.spent = Usage()
         """What the episodes that are there have cost, also those that were played again."""
@@ -379,17 +379,17 @@ class _Run:
             groups = await self._rollout(step, label, self.plan.validation, config.validation_samples, policy)
             if groups is None:
                 return None
-            validation, watched = self._watched(step, groups)
+            validation, watched = self._watched(metrics.at, groups)
         seconds = {phase: round(value, 4) for phase, value in self.seconds.items()}
         self.seconds.clear()
         return metrics.model_copy(update={"validation": validation, "watch": watched, "seconds": seconds})
 
-    def _watched(self, step: int, groups: Sequence[Group]) -> tuple[Played, Watched]:
+    def _watched(self, at: float, groups: Sequence[Group]) -> tuple[Played, Watched]:
         """What a validation measured, and what the hacking watch makes of it."""
         found = played([t for group in groups for t in group.trajectories])
         scores = _scores(groups, self.plan.validation)
-        earlier = [(m.step, m.watch) for m in self.ledger.steps if m.watch]
-        watched = watch(earlier, step, scores, found.excluded / found.episodes, self.learner.name)
+        earlier = [(m.at, m.watch) for m in self.ledger.steps if m.watch]
+        watched = watch(earlier, at, scores, found.excluded / found.episodes, self.learner.name)
         supported = fsum(score.supported for score in scores.values()) / len(scores) if scores else None
         return found.model_copy(update={"supported": supported}), watched
 
@@ -498,10 +498,11 @@ def best_step(steps: Iterable[StepMetrics]) -> int | None:
     return -max(rewards)[1] if rewards else None
 
 
-def _steps_in(path: Path, run_id: str) -> Iterator[StepMetrics]:
+def _steps_in(path: Path, run_id: str, *, warm: bool) -> Iterator[StepMetrics]:
     for number, metrics in enumerate(_records(path, StepMetrics)):
-        if (metrics.run_id, metrics.step) != (run_id, number):
-            found, wanted = f"step {metrics.step} of run '{metrics.run_id}'", f"step {number} of '{run_id}'"
+        at = (0, 0.5, *range(1, number))[number] if warm else number
+        if (metrics.run_id, metrics.at) != (run_id, at):
+            found, wanted = f"step {place_name(metrics.at)} of run '{metrics.run_id}'", f"step {place_name(at)} of '{run_id}'"
             _refuse_damage(DataError(f"{path} tells of {found} where {wanted} belongs, so a line was lost or moved"))
         yield metrics
 

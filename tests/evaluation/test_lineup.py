@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,16 @@ def test_two_players_never_write_to_one_file(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"'odd@a/b' and 'odd@a:b' would both write to eval\.odd-a-b\.jsonl"):
         line_up("weak", ("odd@a/b", "odd@a:b"), tmp_path, catalog=(*CATALOG, odd))
+
+
+def test_the_latest_is_compared_with_its_base_and_with_its_warm_start(trained: Path) -> None:
+    warmed = replace(LEARNED, saved=lambda _: [Checkpoint(label, trained / "0") for label in ("0", "warm", "40")])
+    warmed = replace(warmed, make=lambda _, checkpoint: LEARNED.make(0.0, LEARNED.saved(trained)[0]))
+    lineup = line_up("learned@0", ("learned@latest",), trained, catalog=(*CATALOG, warmed))
+
+    assert names(lineup) == ["learned@0", "learned@40", "learned@warm"]
+    assert lineup.pairs == (
+        ("learned@0", "learned@40"),
+        ("learned@0", "learned@warm"),
+        ("learned@warm", "learned@40"),
+    )

@@ -6,7 +6,16 @@ import pytest
 
 from gradient_rl.errors import UsageError
 from gradient_rl.policies.base import Policy, Reply
-from gradient_rl.policies.catalog import CATALOG, Checkpoint, Entry, Player, find_player, learned_here, player_name
+from gradient_rl.policies.catalog import (
+    CATALOG,
+    Checkpoint,
+    Entry,
+    Player,
+    find_player,
+    learned_here,
+    player_name,
+    saved_states,
+)
 from gradient_rl.policies.weak import WeakPolicy
 
 
@@ -60,19 +69,39 @@ def test_a_checkpoint_of_a_policy_that_has_none_is_refused(spec: str) -> None:
 def test_the_latest_step_is_resolved_and_brings_its_base(spec: str) -> None:
     player = find_player(spec, NOWHERE, catalog=[entry("0", "20", "40")])
 
-    assert (player.name, player.slug, player.base) == ("learned@40", "learned-40", "learned@0")
+    assert (player.name, player.slug, player.bases) == ("learned@40", "learned-40", ("learned@0",))
 
 
 @pytest.mark.parametrize("spec", ["learned@20", "learned@0"])
 def test_an_earlier_step_comes_alone(spec: str) -> None:
     player = find_player(spec, NOWHERE, catalog=[entry("0", "20", "40")])
 
-    assert (player.name, player.base) == (spec, None)
+    assert (player.name, player.bases) == (spec, ())
 
 
 @pytest.mark.parametrize("labels", [("0",), ("20", "40")])
 def test_without_a_base_there_is_no_pair(labels: tuple[str, ...]) -> None:
-    assert find_player("learned@latest", NOWHERE, catalog=[entry(*labels)]).base is None
+    assert find_player("learned@latest", NOWHERE, catalog=[entry(*labels)]).bases == ()
+
+
+def test_the_latest_brings_its_warm_start_beside_its_base() -> None:
+    catalog = [entry("0", "warm", "1")]
+
+    assert find_player("learned@latest", NOWHERE, catalog=catalog).bases == ("learned@0", "learned@warm")
+    assert find_player("learned@warm", NOWHERE, catalog=catalog).name == "learned@warm"
+
+
+def test_a_run_that_has_come_as_far_as_its_warm_start_is_paired_with_the_base_alone() -> None:
+    player = find_player("learned@latest", NOWHERE, catalog=[entry("0", "warm")])
+
+    assert (player.name, player.bases) == ("learned@warm", ("learned@0",))
+
+
+def test_the_warm_start_is_saved_between_step_0_and_step_1(tmp_path: Path) -> None:
+    for name in ("art-000010.json", "art-000001.json", "art-warm.json", "art-000000.json", "art-hot.json"):
+        (tmp_path / name).touch()
+
+    assert [checkpoint.label for checkpoint in saved_states(tmp_path, "art")] == ["0", "warm", "1", "10"]
 
 
 def test_an_unknown_checkpoint_is_told_what_there_is() -> None:

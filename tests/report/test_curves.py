@@ -83,3 +83,12 @@ def test_without_a_measured_step_nothing_is_plotted() -> None:
 
 def test_a_series_as_plain_data() -> None:
     assert series_object(Series("calls", (1,), (3.0,))) == {"name": "calls", "steps": [1], "values": [3.0]}
+
+
+def test_the_warm_start_lies_halfway_to_step_1() -> None:
+    warm = StepMetrics(run_id="r", step=0, checkpoint="warm", validation=played(0.3), learner={"loss": 2.0})
+    found = {each.name: each for each in series_of((METRICS[0], warm, *METRICS[1:]))}
+
+    assert found["validation reward"] == Series("validation reward", (0, 0.5, 2), (0.1, 0.3, 0.5))
+    assert found["learner loss"].steps == (0.5,)
+    assert plot([found["learner loss"]])[-1].startswith("        step 0.5 to 0.5 ")

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from gradient_rl.report.training import curve, live_view, print_dry_run, print_training, rewards_of, step_table
+from gradient_rl.report.training import (
+    curve,
+    live_view,
+    print_dry_run,
+    print_training,
+    rewards_of,
+    step_line,
+    step_table,
+    time_told,
+)
 from gradient_rl.schema.training import Played, StepMetrics, Training
 from gradient_rl.schema.trajectory import Digests
 
@@ -182,7 +191,7 @@ def test_the_live_view_says_how_far_it_is() -> None:
     words = [" ".join(row) for row in rows(live_view(STEPS, 10, 4, 18, 12.4))]
 
     assert words[0] == "reward ▅█ 0.400"
-    assert words[-1] == "step 3 of 10, 4 of 18 episodes, 12 s"
+    assert words[-1] == "step 3 of 10, 4 of 18 episodes, 12 s so far, 1.25 s a step, about 10 s left"
     assert next(" ".join(row) for row in rows(live_view([], 10, 0, 18, 0.0))) == "reward no step yet"
     assert [" ".join(row) for row in rows(live_view(STEPS, 2, 0, 18, 0.0))][-1].startswith("step 2 of 2,")
 
@@ -194,3 +203,36 @@ def test_control_characters_reach_the_terminal_as_nothing_and_markup_as_text() -
 
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
     assert "[bold]markup[/bold]" in text
+
+
+WARM_START = StepMetrics(
+    run_id="r", step=0, checkpoint="warm", validation=played(0.3), learner={"loss": 1.0}, seconds={"warm_start": 60.0}
+)
+
+
+def test_the_warm_start_has_a_row_and_a_column() -> None:
+    steps = (STEPS[0], WARM_START, *STEPS[1:])
+    console = Console(file=io.StringIO(), width=120)
+    print_training(console, training(before=STEPS[0].validation, warm=WARM_START.validation, after=STEPS[2].validation), steps)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+
+    assert ["warm", "0.300", "60.0"] in lines
+    assert ["before", "warm", "start", "after"] in lines
+    assert ["reward", "0.100", "0.300", "0.375"] in lines
+
+
+def test_a_line_of_the_log_tells_the_time_that_is_left() -> None:
+    steps = (STEPS[0], WARM_START, *STEPS[1:])
+
+    assert step_line(WARM_START, 4, steps[:2]) == "warm start: validation 0.300, 60 s (60 s so far)"
+    assert step_line(STEPS[2], 4, steps).endswith("2 s (63 s so far, 1.25 s a step, about 2 s left)")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(100.0, "100 s so far, 50 s a step, about 100 s left"), (4000.0, "67 min so far"), (9000.0, "2 h 30 min so far")],
+)
+def test_long_times_are_told_in_minutes_and_hours(seconds: float, told: str) -> None:
+    steps = [step.model_copy(update={"seconds": {"rollout": 50.0}}) for step in STEPS]
+
+    assert time_told(steps, 4, seconds).startswith(told)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gradient_rl.embedded.linear import LinearModel, _State
+from gradient_rl.embedded.model import Transcript
 from gradient_rl.embedded.server import EmbeddedServer
 from gradient_rl.evaluation.run import Stop
+from gradient_rl.policies.features import Kind
 from gradient_rl.runs import hold_folder, read_journal
 from gradient_rl.schema.training import Training
 from gradient_rl.training.art import MARKER, ArtLearner, Service
@@ -35,6 +38,27 @@ def _task(name: str, split: str) -> Any:  # noqa: ANN401
 
 class Crash(BaseException):
     """The process ends here: nothing that the code under test may catch."""
+
+
+class Pupil(LinearModel):
+    """Imitation makes it fonder of the first feature of each move, by the learning rate; it keeps what it was taught."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self.taught: list[Sequence[Transcript]] = []
+        self.on_lesson: Callable[[], None] = lambda: None
+
+    def finetune(
+        self, transcripts: Sequence[Transcript], config: Mapping[str, Any], *, step: int
+    ) -> Iterator[Mapping[str, float]]:
+        self.on_lesson()
+        self.taught.append(transcripts)
+        yield {"loss": 3.0}
+        yield {"loss": 1.0, "batch": config["batch_size"]}
+        state = self._states[step]
+        moved = state.weights[Kind.MOVE].copy()
+        moved[0] += config["learning_rate"]
+        self._keep(step + 1, _State({**state.weights, Kind.MOVE: moved}, state.adam))
 
 
 type MakeLearner = Callable[[TrainingConfig, Service, Path], ArtLearner]

@@ -6,7 +6,7 @@ import pytest
 
 from gradient_rl.errors import NothingToReadError, UsageError
 from gradient_rl.rewards.advantages import Estimator
-from gradient_rl.training.config import DEFAULTS, TrainingConfig, load_config
+from gradient_rl.training.config import DEFAULTS, SMALL, TrainingConfig, load_config
 
 
 @pytest.fixture
@@ -50,6 +50,20 @@ def test_another_learner_brings_its_own_defaults(file: Path, by_flag: bool) -> N
 
     assert {name: getattr(config, name) for name in DEFAULTS["art"]} == DEFAULTS["art"]
     assert config.temperature == TrainingConfig().temperature
+
+
+@pytest.mark.parametrize("by_flag", [True, False])
+def test_a_small_model_brings_its_own_defaults(file: Path, by_flag: bool) -> None:
+    written(file, 'policy = "art"' + ("" if by_flag else '\nbase_model = "smollm2"'))
+    config = load_config({"base_model": "smollm2" if by_flag else None, "group_size": 3}, file)
+
+    assert {name: getattr(config, name) for name in SMALL} == {**SMALL, "group_size": 3}
+
+
+def test_a_warm_start_is_for_what_can_imitate() -> None:
+    assert load_config({"policy": "art", "warm_start": 200}).warm_start == 200
+    with pytest.raises(UsageError, match="--warm-start: linear has no warm start; leave it out, or train --policy art"):
+        load_config({"warm_start": 200})
 
 
 def test_the_file_and_the_flags_override_a_learners_defaults(file: Path) -> None:

@@ -122,3 +122,12 @@ def test_the_behaviour_that_changed_most_comes_first_and_unseen_ones_are_left_ou
     assert [row.name for row in rows] == ["no citation", "malformed"]
     assert rows[0].change == pytest.approx(-0.8)
     assert [(share.percent, share.earning) for share in rows[0].shares] == [(90.0, "earning 0.20"), (10.0, "earning 0.20")]
+
+
+def test_the_warm_start_is_a_point_and_a_row_of_its_own() -> None:
+    warm = StepMetrics(run_id="r", step=0, checkpoint="warm", validation=played(0.2))
+    reward = chart("Reward", [STEPS[0], warm, *STEPS[1:]])
+
+    assert [row[0] for row in reward.rows] == ["0", "warm", "1", "2"]
+    assert [row[2] for row in reward.rows] == ["0.100", "0.200", "", "0.300"]
+    assert [point.label for point in reward.lines[1].points][1] == "step warm, validation 0.200"
