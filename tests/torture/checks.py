@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from gradient_rl.runs import Journal, read_journal
 from tests import crashing
+from tests.torture import damaged, machine
 from tests.torture.child import MOMENTS, Fault
 from tests.torture.commands import ART, COMMANDS, Bench, Command, Tally, hold
 from tests.torture.rounds import (
@@ -153,7 +154,15 @@ _OF_A_COMMAND: dict[str, Callable[[Command], Round]] = {
     "started eight times": starters_check,
 }
 
+
+def counted(one_round: Callable[[random.Random, Path], dict[str, int]]) -> Round:
+    """A round that gives its counts by name."""
+    return lambda rng, folder: Tally(**one_round(rng, folder))
+
+
 CHECKS: list[Check] = [
+    Check("any file damaged, every reader", counted(damaged.one_round)),
+    Check("run folder, kills and damage in any order", counted(machine.one_round)),
     *(Check(f"journal of {name} records, killed", journal_check(*how)) for name, how in SIZES.items()),
     *(Check(f"{command.name}, {what}", made(command)) for command in (*COMMANDS, ART) for what, made in _OF_A_COMMAND.items()),
 ]
