@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from gradient_rl.schema.trajectory import Trajectory
     from gradient_rl.training.art import Service
     from gradient_rl.training.config import TrainingConfig
-    from gradient_rl.training.learner import Learner
+    from gradient_rl.training.learner import Learner, OnGradient
     from gradient_rl.training.loop import Budget, Listener, OnEpisode, OnStep, Plan
 
     type Opening = Callable[[Plan, Path], AbstractContextManager[Learner]]
@@ -358,13 +358,26 @@ def _listening(plan: Plan, artifacts: Path, wandb_key: str | None) -> Generator[
             from gradient_rl.training.tracking import tracked
 
             listeners.append(stack.enter_context(tracked(plan, artifacts, wandb_key)))
-        on_episode = stack.enter_context(_live(plan, steps, listeners)) if sys.stderr.isatty() else None
+        live = stack.enter_context(_live(plan, steps, listeners)) if sys.stderr.isatty() else None
 
         def on_step(metrics: StepMetrics) -> None:
             for listen in listeners:
                 listen(metrics)
 
-        yield steps, Listener(on_step, on_episode) if on_episode else Listener(on_step)
+        yield steps, Listener(on_step, *live) if live else Listener(on_step, gradient=_tell_a_tenth())
+
+
+def _tell_a_tenth() -> OnGradient:
+    """Tells of a warm start's gradient steps: a line for each tenth of them."""
+    from gradient_rl.report.training import gradient_line
+
+    started = time.perf_counter()
+
+    def told(done: int, of: int) -> None:
+        if done % max(1, of // 10) == 0 and done < of:
+            say(gradient_line(done, of, time.perf_counter() - started))
+
+    return told
 
 
 def _warn(stops: bool, metrics: StepMetrics) -> None:
@@ -374,28 +387,35 @@ def _warn(stops: bool, metrics: StepMetrics) -> None:
 
 
 @contextmanager
-def _live(plan: Plan, steps: list[StepMetrics], listeners: list[OnStep]) -> Generator[OnEpisode]:
-    """A view of the run on stderr, drawn anew a few times a second."""
+def _live(plan: Plan, steps: list[StepMetrics], listeners: list[OnStep]) -> Generator[tuple[OnEpisode, OnGradient]]:
+    """A view of the run on stderr, drawn anew a few times a second, and who is to be told so that it is up to date."""
     from rich.live import Live
 
-    from gradient_rl.report.training import live_view
+    from gradient_rl.report.training import gradient_line, live_view
 
-    started, count = time.perf_counter(), 0
+    started, count, warming = time.perf_counter(), 0, ""
+
+    def seconds() -> float:
+        return time.perf_counter() - started
 
     def view() -> RenderableType:
-        return live_view(steps, plan.config.max_steps, count, plan.episodes_per_step, time.perf_counter() - started)
+        return live_view(steps, plan.config.max_steps, count, plan.episodes_per_step, seconds(), warming)
 
     def on_step(_: StepMetrics) -> None:
-        nonlocal count
-        count = 0
+        nonlocal count, warming
+        count, warming = 0, ""
 
     def on_episode(trajectory: Trajectory) -> None:
         nonlocal count
         count += trajectory.split == "train"
 
+    def on_gradient(done: int, of: int) -> None:
+        nonlocal warming
+        warming = gradient_line(done, of, seconds())
+
     listeners.append(on_step)
     with Live(get_renderable=view, console=stderr_console(), transient=True, refresh_per_second=4):
-        yield on_episode
+        yield on_episode, on_gradient
 
 
 def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_json: bool) -> None:

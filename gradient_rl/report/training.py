@@ -102,13 +102,20 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def live_view(steps: Sequence[StepMetrics], max_steps: int, episodes: int, per_step: int, seconds: float) -> RenderableType:
+def gradient_line(done: int, of: int, seconds: float) -> str:
+    """How far a warm start is: `warm start: 15 of 75 gradient steps, about 9 min left`."""
+    return f"warm start: {done} of {of} gradient steps, about {_duration(seconds / done * (of - done))} left"
+
+
+def live_view(
+    steps: Sequence[StepMetrics], max_steps: int, episodes: int, per_step: int, seconds: float, warming: str = ""
+) -> RenderableType:
     """What is shown while it trains: the curve of the reward, the newest steps, how far the present one is."""
     rewards = rewards_of(steps)
     head = Text.assemble(("reward ", "bold"), curve(rewards), f" {rewards[-1]:.3f}" if rewards else " no step yet")
     done = steps[-1].step if steps else 0
     place = f"step {min(done + 1, max_steps)} of {max_steps}, {episodes} of {per_step} episodes"
-    foot = f"{place}, {time_told(steps, max_steps, seconds)}"
+    foot = f"{warming or place}, {time_told(steps, max_steps, seconds)}"
     return Group(head, step_table(steps[-SHOWN_STEPS:]), Text(foot, style="dim"))
 
 

@@ -28,6 +28,7 @@ from gradient_rl.schema.training import WARM, ArtState, Submission
 from gradient_rl.schema.trajectory import Group, Trajectory
 from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.imitation import imitate
+from gradient_rl.training.learner import OnGradient
 from gradient_rl.training.payload import is_trainable, to_art
 
 if TYPE_CHECKING:
@@ -115,13 +116,13 @@ class ArtLearner:
             return {"sent_groups": 0.0}
         return await self._train(step, sendable)
 
-    async def warm_start(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
+    async def warm_start(self, trajectories: Sequence[Trajectory], told: OnGradient) -> Mapping[str, float]:
         """See `WarmLearner.warm_start`; the errors are those of `update`."""
         if await self._found_again(0, warm=True):
             return {"recovered": 1.0}
         backend, model = self._ready()
-        inline = self._service.reads_examples
-        learned = await self._sent(0, lambda: imitate(backend, model, trajectories, self._config, inline=inline), warm=True)
+        listening = told if self._service.reads_examples else None
+        learned = await self._sent(0, lambda: imitate(backend, model, trajectories, self._config, listening), warm=True)
         return {"examples": float(len(trajectories)), **learned}
 
     async def checkpoint(self, step: int) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
+from math import ceil
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from gradient_rl.schema.trajectory import Trajectory
 from gradient_rl.training.config import TrainingConfig
+from gradient_rl.training.learner import OnGradient
 from gradient_rl.training.payload import transcript
 
 if TYPE_CHECKING:
@@ -27,14 +29,19 @@ EVENTS_S = 0.5
 
 
 async def imitate(
-    backend: art.ServerlessBackend, model: Model, examples: Sequence[Trajectory], config: TrainingConfig, *, inline: bool
+    backend: art.ServerlessBackend,
+    model: Model,
+    examples: Sequence[Trajectory],
+    config: TrainingConfig,
+    inline: OnGradient | None,
 ) -> tuple[int, Mapping[str, float]]:
     """Fine-tune a registered model on examples, and wait for the end.
 
     Args:
         examples: at least one.
         config: `warm_start_learning_rate` and `warm_start_batch` are read.
-        inline: whether the server reads the examples from the request.
+        inline: whether the server reads the examples from the request, and who is then told of each gradient step; None: the
+            library uploads them.
 
     Returns:
         The service's step after it, and what was measured: means over the gradient steps, and the last loss. The library
@@ -46,16 +53,16 @@ async def imitate(
     """
     transcripts = [transcript(trajectory) for trajectory in examples]
     measured = dict[str, float]()
-    if inline:
+    if inline is not None:
         # The library's own call has no field for examples, and it uploads them before.
-        measured = await _sent_along(backend._client, str(model.id), transcripts, config)  # pyright: ignore[reportPrivateUsage]
+        measured = await _sent_along(backend._client, str(model.id), transcripts, config, inline)  # pyright: ignore[reportPrivateUsage]
     else:
         await _uploaded(model, transcripts, config)
     return await model.get_step(), measured
 
 
 async def _sent_along(
-    client: Client, model_id: str, transcripts: Sequence[Mapping[str, Any]], config: TrainingConfig
+    client: Client, model_id: str, transcripts: Sequence[Mapping[str, Any]], config: TrainingConfig, told: OnGradient
 ) -> dict[str, float]:
     from art.serverless.client import SFTTrainingJob
 
@@ -73,6 +80,7 @@ async def _sent_along(
     async for metrics in _gradient_steps(client, job.id):
         for name, value in metrics.items():
             values[name].append(float(value))
+        told(len(values["loss"]), ceil(len(transcripts) / config.warm_start_batch))
     last = {"last_loss": values["loss"][-1]} if "loss" in values else {}
     return {name: fmean(found) for name, found in values.items()} | last
 

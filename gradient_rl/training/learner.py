@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from gradient_rl.policies.base import Policy
@@ -67,12 +67,20 @@ class Learner(Protocol):
         ...
 
 
+type OnGradient = Callable[[int, int], None]
+"""Told how many gradient steps of a warm start are done, and of how many."""
+
+
 @runtime_checkable
 class WarmLearner(Learner, Protocol):
     """A learner that can first imitate examples. The state after that has the label `warm`, and `retain` always keeps it."""
 
-    async def warm_start(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
+    async def warm_start(self, trajectories: Sequence[Trajectory], told: OnGradient) -> Mapping[str, float]:
         """Learn to say what was said in these, from the state of step 0.
+
+        Args:
+            trajectories: at least one.
+            told: of each gradient step, where the service tells of them.
 
         Returns:
             What was measured, by name.

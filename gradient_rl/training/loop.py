@@ -47,7 +47,7 @@ from gradient_rl.schema.trajectory import Group, Trajectory, Usage
 from gradient_rl.schema.workspace import FrozenRecord
 from gradient_rl.training.config import TrainingConfig
 from gradient_rl.training.groups import sort_groups, tasks_of_step
-from gradient_rl.training.learner import Learner, WarmLearner
+from gradient_rl.training.learner import Learner, OnGradient, WarmLearner
 
 MANIFEST = "train.run.json"
 SUMMARY = "train.json"
@@ -66,10 +66,14 @@ type OnEpisode = Callable[[Trajectory], None]
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told of a run's progress: of an episode when it has ended, of a step when it is on the disk."""
+    """Who is told of a run's progress.
+
+    Of an episode when it has ended, of a step when it is on the disk, of a warm start's gradient steps.
+    """
 
     step: OnStep = lambda metrics: None
     episode: OnEpisode = lambda trajectory: None
+    gradient: OnGradient = lambda done, of: None
 
 
 @dataclass(frozen=True)
@@ -333,7 +337,7 @@ class _Run:
     async def _warm_start(self) -> StepMetrics | None:
         """Between step 0 and step 1: the examples are imitated, and the state after it is validated."""
         learner, began = self._imitator(), time.perf_counter()
-        learned = await learner.warm_start(self.plan.examples)
+        learned = await learner.warm_start(self.plan.examples, self.listener.gradient)
         label = await learner.checkpoint_warm()
         self.seconds["warm_start"] += time.perf_counter() - began
         run_id = self.plan.identity.run_id
