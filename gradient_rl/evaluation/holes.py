@@ -19,8 +19,8 @@ from gradient_rl.rewards.submission import Submission
 from gradient_rl.rewards.values import plain_text
 from gradient_rl.schema.task import Fact
 
-SAYS_NOTHING = "-"
-"""An answer that states nothing, and yet is not empty: parts may refuse an empty one."""
+SAYS_NOTHING = "x"
+"""An answer that states nothing, and yet is a word: parts may refuse one without."""
 ROUNDING = 1e-9
 """Two values of a part that differ by less are the same."""
 
