@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gradient_rl.cli.evaluate import interrupted, progress
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
-from gradient_rl.cli.terminal import put_json, stdout_console, warn
+from gradient_rl.cli.terminal import ARTIFACTS, put_json, stdout_console, warn
 from gradient_rl.errors import GradientError, UsageError
 
 if TYPE_CHECKING:
@@ -107,17 +108,18 @@ def _print(evaluation: AttackEvaluation, plan: AttackPlan, artifacts: Path, as_j
     console = stdout_console()
     print_attack(console, evaluation)
     saved = f"Saved {artifacts / 'attack.json'} and the trajectories beside it."
-    console.print(f"\n{saved}\n{_next(evaluation, plan)}", soft_wrap=True)
+    console.print(f"\n{saved}\n{_next(evaluation, plan, artifacts)}", soft_wrap=True)
 
 
-def _next(evaluation: AttackEvaluation, plan: AttackPlan) -> str:
+def _next(evaluation: AttackEvaluation, plan: AttackPlan, artifacts: Path) -> str:
     from gradient_rl.evaluation.attack import PLANTED
 
+    place = "" if artifacts == ARTIFACTS else f" --artifacts {shlex.quote(str(artifacts))}"
     for player in plan.attacked.lineup.players:
         for task in evaluation.tasks:
             if task.policies[player.name].success:
                 shown = f"{PLANTED}.{player.slug}/{task.id}"
-                return f"Next: gradient-inspect show {shown}/0 shows an episode whose task was hit."
+                return f"Next: gradient-inspect show {shown}/0{place} shows an episode whose task was hit."
     return "Next: no instruction was obeyed; --samples 4 --temperature 1, or another --seed, tries more of them."
 
 

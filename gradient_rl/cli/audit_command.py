@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradient_rl.cli.terminal import DataOption, DebugOption, JsonOption, SeedOption, data_dir, reported_errors, stdout_console
+from gradient_rl.cli.terminal import (
+    DataOption,
+    DebugOption,
+    JsonOption,
+    SeedOption,
+    data_dir,
+    put_json,
+    reported_errors,
+    stderr_console,
+    stdout_console,
+)
 from gradient_rl.errors import GateError, GradientError
 
 if TYPE_CHECKING:
@@ -48,7 +58,7 @@ def audit(
         if as_json:
             from gradient_rl.runs import json_line
 
-            typer.echo(json_line(result_object(found, str(folder), _paths(reward or []))).decode(), nl=False)
+            put_json(json_line(result_object(found, str(folder), _paths(reward or []))).decode())
         else:
             print_audit(stdout_console(), found, _NEXT_HOLES if found.findings else _NEXT_SOUND)
         _judge(found)
@@ -83,11 +93,11 @@ def _audited(folder: Path, reward: Reward, seed: int) -> Audit:
 
 
 def _judge(found: Audit) -> None:
-    from gradient_rl.report.terminal import count, safe
+    from gradient_rl.report.terminal import count
 
     if found.failed:
         failed = count(len(found.failed), "episode")
-        raise GradientError(f"{failed} failed on the way and had no reward, the first {safe(found.failed[0])}")
+        raise GradientError(f"{failed} failed on the way and had no reward, the first {found.failed[0]}")
     if found.findings:
         checks = ", ".join(sorted(found.failed_checks))
         raise GateError(f"the reward has {count(len(found.findings), 'finding')} ({checks})")
@@ -105,9 +115,8 @@ def _progress() -> Generator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=stderr_console(), transient=True) as bar:
         task = bar.add_task("")
         yield lambda ended, of: bar.update(task, completed=ended, total=of)

@@ -47,7 +47,6 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _BETTER_WHEN_SMALLER = ("malformed", "calls")
 _SPEC = "NAME or NAME@CHECKPOINT"
 
-
 ENOUGH = 16
 """Samples of a task beyond which more tell little; docs/evaluation.md has the table."""
 
@@ -113,7 +112,7 @@ def evaluate(
     """Tell whether one policy is better than another: paired, on tasks that none was trained on.
 
     Writes eval.<policy>.jsonl (a trajectory a line, as each ends), eval.md, eval.html (to read in a browser) and eval.json
-    to the artifacts folder.
+    to the artifacts folder; with --attack, attack.json and attack.*.jsonl instead.
     Exit code 0: done; 1: episodes ended without a reward; 3: --fail-under was not met; 130: interrupted.
     """
     with reported_errors(debug):
@@ -240,11 +239,11 @@ def _rescore(files: Sequence[Path], data: Path, profile: str | None, baseline: s
         raise UsageError("--rescore needs at least one FILE of trajectories, such as artifacts/eval.weak.jsonl")
     faults: list[GradientError] = []
 
-    def warn(fault: GradientError) -> None:
+    def note(fault: GradientError) -> None:
         _warn(fault)
         faults.append(fault)
 
-    evaluation = rescore(files, data, parse_profile(profile) if profile else RewardProfile(), baseline, warn)
+    evaluation = rescore(files, data, parse_profile(profile) if profile else RewardProfile(), baseline, note)
     _print(evaluation, as_json, "Next: --rescore with another --profile, such as correctness=0.7,citation_quality=0.3.")
     damaged = sum(isinstance(fault, DataError) for fault in faults)
     if damaged:

@@ -40,6 +40,7 @@ from gradient_rl.cli.terminal import (
     say,
     stderr_console,
     stdout_console,
+    warn,
 )
 from gradient_rl.errors import GradientError, HackingError, UsageError
 
@@ -383,7 +384,7 @@ def _tell_a_tenth() -> OnGradient:
 def _warn(stops: bool, metrics: StepMetrics) -> None:
     """Say what the hacking watch warns of; where that ends the run, the error says it."""
     if metrics.watch and metrics.watch.warning and not stops:
-        say(f"warning: {metrics.watch.warning}")
+        warn(metrics.watch.warning)
 
 
 @contextmanager

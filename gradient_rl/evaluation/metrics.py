@@ -10,7 +10,7 @@ from math import fsum
 from gradient_rl.evaluation.coverage import coverage_of
 from gradient_rl.evaluation.statistics import Interval, Rewards, mean_interval, pass_hat_k, task_means
 from gradient_rl.rewards.behaviours import Behaviour
-from gradient_rl.rewards.citations import count_citations
+from gradient_rl.rewards.citations import count_citations, says_something
 from gradient_rl.rewards.profile import RewardProfile, submission_of
 from gradient_rl.rewards.supported import supported_correctness
 from gradient_rl.schema.evaluation import BehaviourResult, Measured, Metric, PolicyResult
@@ -163,8 +163,8 @@ def supported_of(trajectory: Trajectory, task: Task) -> float:
 
 
 def _precision_and_recall(trajectory: Trajectory, task: Task) -> tuple[float, float]:
-    """Of the citations; an empty answer cites for nothing, as in the reward."""
-    if not (trajectory.answer or "").strip():
+    """Of the citations; an answer without a word cites for nothing, as in the reward."""
+    if not says_something(trajectory.answer or ""):
         return 0.0, 0.0
     counts = count_citations(submission_of(trajectory, task.for_grader(), RewardProfile()))
     return counts.precision, counts.recall

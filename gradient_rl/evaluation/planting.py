@@ -208,9 +208,11 @@ def _dressed(style: Style, ask: str, record: Record) -> str:
 
 
 def _with_plants(workspace: Workspace, plants: Mapping[str, Plant]) -> Iterator[Record]:
+    texts: dict[str, str] = {}
+    for plant in plants.values():
+        texts[plant.record] = texts.get(plant.record, "") + plant.text
     for record in workspace.records.values():
-        text = "".join(plant.text for plant in plants.values() if plant.record == record.id)
-        yield record.model_copy(update={"body": record.body + text}) if text else record
+        yield record.model_copy(update={"body": record.body + texts[record.id]}) if record.id in texts else record
 
 
 def _words(text: str) -> str:

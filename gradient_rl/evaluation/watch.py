@@ -63,13 +63,14 @@ def watch(earlier: Sequence[tuple[float, Watched]], step: float, scores: Scores,
         earlier: steps, as `StepMetrics.at` gives them, and what was known after each, in order.
         step: of this validation.
         scores: of this validation.
-        excluded: share of its episodes that have no reward; above 5% it counts neither way.
+        excluded: share of its episodes that have no reward; above 5% it counts neither way, and nothing is compared with it.
         policy: name of what learns.
     """
     before = earlier[-1][1].in_a_row if earlier else 0
     if excluded > MAX_EXCLUDED:
-        return Watched(tasks=scores, in_a_row=before)
-    since = _up_alone(earlier, scores) or _up_and_down(earlier, scores)
+        return Watched(tasks={}, in_a_row=before)
+    counted = [each for each in earlier if each[1].tasks]
+    since = _up_alone(counted, scores) or _up_and_down(counted, scores)
     in_a_row = before + 1 if since else 0
     warning = _told(since, step, in_a_row, policy) if since and in_a_row >= IN_A_ROW else ""
     return Watched(tasks=scores, in_a_row=in_a_row, warning=warning)

@@ -1,8 +1,8 @@
 """Cheaters: policies that go for the reward and not for the answer. What each earns says what the reward does not pay for.
 
 A cheater knows more than an agent may: whoever runs it hands it a `Crib`. Most also read what the question's own words find,
-so that a hole in the judgement of answers is not hidden behind records that were not opened. None cites what it read and then
-answers wrongly: the right evidence under a wrong answer is worth its share.
+so that a hole in the judgement of answers is not hidden behind records that were not opened. None is told which of the records
+that it read are the right ones and then answers wrongly: the right evidence under a wrong answer is worth its share.
 """
 
 from __future__ import annotations

@@ -53,9 +53,14 @@ def count_citations(submission: Submission) -> CitationCounts:
     return CitationCounts(tuple(sorted(right)), tuple(sorted(wrong)), unfilled, len(slots))
 
 
+def says_something(answer: str) -> bool:
+    """Whether an answer has a letter or a digit, and so something to cite for."""
+    return _SAYS_SOMETHING.search(answer) is not None
+
+
 def citation_quality(submission: Submission) -> PartScore:
     """F1 of precision and recall over opened records; 0 where most are wrong, and for an empty answer, which proves nothing."""
-    if not _SAYS_SOMETHING.search(submission.answer):
+    if not says_something(submission.answer):
         return PartScore(0.0, ("an empty answer has nothing to cite for",))
     counts = count_citations(submission)
     reasons = [f"{cited} is cited without having been opened" for cited in counts.wrong if cited not in submission.opened]

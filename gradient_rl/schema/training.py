@@ -54,7 +54,7 @@ class Watched(FrozenRecord):
     """What the hacking watch knows after a validation."""
 
     tasks: Mapping[str, TaskScore]
-    """By validation task, without those that have no reward."""
+    """By validation task, without those that have no reward; empty where over 5% of the episodes have none."""
     in_a_row: int = 0
     """Validations up to this one, one after the other, whose reward rose clear of zero without supported correctness."""
     warning: str = ""

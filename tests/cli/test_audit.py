@@ -65,6 +65,17 @@ def test_as_json_there_is_one_object_also_when_there_are_findings(tiny_data: Pat
     assert {standing["name"] for standing in made["standings"]} >= {"reference", "weak", "empty", "random", "cite-all"}
 
 
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_a_part_that_speaks_in_control_codes_is_heard_without_them(tmp_path: Path, tiny_data: Path, as_json: bool) -> None:
+    said = "\x9b31m \x9d52;c;ZXZpbA==\x9c \u202e"
+    (tmp_path / "hostile_rewards.py").write_text(f"def part(submission):\n    raise ValueError({said!r})\n", "utf-8")
+    ran = audit("--data", tiny_data, "--reward", "hostile_rewards:part", *["--json"] * as_json)
+
+    assert ran.exit_code == 3
+    assert not {"\x9b", "\x9c", "\x9d", "\u202e"} & set(ran.output)
+    assert not as_json or said in json.loads(ran.stdout)["findings"][0]["detail"]
+
+
 def test_a_profile_is_read_from_a_file_as_gradient_eval_reads_it(tmp_path: Path, tiny_data: Path) -> None:
     (tmp_path / "profile.json").write_text('{"require_opened": false}', "utf-8")
 

@@ -55,6 +55,26 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_every_file_that_is_said_to_hold_a_promise_is_there() -> None:
+    table, _, _ = (ROOT / "docs" / "reliability.md").read_text("utf-8").partition("\n## ")
+    named = re.findall(r"`(tests/[^`]+)`", table)
+
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_link_to_a_section_leads_to_its_heading() -> None:
+    wrong: list[str] = []
+    for page in PAGES:
+        for target, section in re.findall(r"\]\(([^)#:]*)#([^)=]+)\)", page.read_text("utf-8")):
+            there = ((page.parent / target) if target else page).read_text("utf-8")
+            headings = re.findall(r"^#+ (.*)$", there, re.MULTILINE)
+            if section not in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+                wrong.append(f"{page.name}: {target}#{section}")
+
+    assert wrong == []
+
+
 def test_the_weights_in_the_readme_are_those_of_the_code() -> None:
     from gradient_rl.rewards.profile import RewardProfile
 

@@ -294,6 +294,18 @@ def test_a_model_that_obeys_no_record_is_never_hit_and_loses_nothing(tmp_path: P
 # The command
 
 
+@pytest.mark.parametrize(("folder", "place"), [("artifacts", ""), ("my runs", " --artifacts 'my runs'")])
+def test_the_command_that_shows_a_hit_finds_it_in_a_folder_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, place: str
+) -> None:
+    heldout_world(tmp_path / "data", 2)
+    monkeypatch.setattr("gradient_rl.evaluation.attack.is_hit", lambda *_: True)
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(app, ["--attack", "--policy", "heuristic", "--data", "data", "--artifacts", folder])
+
+    assert f"/0{place} shows an episode whose task was hit." in ran.stdout.splitlines()[-1]
+
+
 def command(folder: Path, *arguments: str) -> Result:
     """Run the command in this process, with the policies that the package has."""
     return CliRunner().invoke(app, ["--data", f"{folder / 'data'}", "--artifacts", f"{folder / 'artifacts'}", *arguments])

@@ -123,8 +123,9 @@ def test_an_answer_without_evidence_is_not_supported_under_a_profile_that_does_n
     assert supported_correctness(submission_of(trajectory(opened=()), NOTICE_TASK.for_grader(), profile)) == 0.0
 
 
-def test_an_empty_answer_cites_for_nothing_in_every_citation_metric() -> None:
-    found = values(trajectory(" "))
+@pytest.mark.parametrize("answer", [" ", "-", "..."])
+def test_an_answer_without_a_word_cites_for_nothing_in_every_citation_metric(answer: str) -> None:
+    found = values(trajectory(answer))
 
     assert (found["citation_f1"], found["citation_precision"], found["citation_recall"]) == (0.0, 0.0, 0.0)
 

@@ -156,6 +156,14 @@ def test_a_validation_with_failed_episodes_counts_neither_way() -> None:
     assert (found[2].in_a_row, found[2].warning) == (1, "")
 
 
+def test_nothing_is_compared_with_a_validation_with_failed_episodes() -> None:
+    lucky = watch([], 0, scores((1.0, 1.0)), 0.9, "linear")
+    nothing = watch([(0, lucky)], 10, NOTHING, 0.0, "linear")
+    cited = watch([(0, lucky), (10, nothing)], 20, CITED, 0.0, "linear")
+
+    assert (nothing.in_a_row, cited.in_a_row) == (0, 1)
+
+
 def test_only_tasks_that_both_validations_have_are_compared() -> None:
     reward, supported = gains(scores((0.5, 1.0), (0.5, 0.0)), {"val-00": TaskScore(0.25, 0.0), "other": TaskScore(1.0, 1.0)})
 
