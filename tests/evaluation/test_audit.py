@@ -234,6 +234,14 @@ def test_a_reference_that_misses_the_top_is_named_with_the_part_that_keeps_it_be
     assert (finding.part, finding.mean, finding.tasks) == ("efficiency", pytest.approx(0.9), 2)
 
 
+@pytest.mark.parametrize(("paid", "named"), [(0.05, []), (0.051, [("floor", pytest.approx(0.051))])])
+def test_who_does_nothing_sensible_may_earn_a_twentieth_and_no_more(paid: float, named: list[object]) -> None:
+    floor = [Player("floor", Role.FLOOR, "", lambda task: Reciting(task.reference))]
+    found = audits.floor_findings(scored(whole(lambda _: own.PartScore(paid)), floor))
+
+    assert [(f.policy, f.mean) for f in found] == named
+
+
 def test_a_reference_without_a_submission_is_named() -> None:
     cut = NOTICE_TASK.model_copy(update={"reference": NOTICE_TASK.reference[:2]})
 

@@ -184,6 +184,13 @@ def test_a_rival_beside_the_value_voids_it() -> None:
     assert not states("It is 30 or 60 days.", fact("duration", "60 days", ["30 days"]))
 
 
+def test_a_rival_in_a_sentence_of_its_own_voids_it_and_a_value_that_is_no_rival_does_not() -> None:
+    answer = "The notice is 60 days. The notice is 30 days."
+
+    assert not states(answer, fact("duration", "60 days", ["30 days"]))
+    assert states(answer, fact("duration", "60 days", ["90 days"]))
+
+
 def test_a_list_of_candidates_earns_nothing() -> None:
     assert not states("30, 45, 60 or 90 days.", fact("duration", "60 days"))
 

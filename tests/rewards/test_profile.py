@@ -44,6 +44,10 @@ def test_an_episode_that_the_policy_ended_without_an_answer_earns_nothing(reason
     assert scored(trajectory(answer=None, stop_reason=reason)).total == 0.0
 
 
+def test_a_malformed_episode_earns_nothing_whatever_it_holds() -> None:
+    assert scored(trajectory(stop_reason=StopReason.MALFORMED)).total == 0.0
+
+
 @pytest.mark.parametrize("reason", [StopReason.TRANSPORT_ERROR, StopReason.ENVIRONMENT_ERROR])
 def test_an_infrastructure_failure_has_no_reward(reason: StopReason) -> None:
     assert score(trajectory(stop_reason=reason), NOTICE_TASK.for_grader(), PROFILE) is None
