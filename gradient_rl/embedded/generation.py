@@ -30,6 +30,8 @@ MAX_KEPT_TOKENS = 120_000
 _GROWTH = 512
 _SHORT = 8
 """A piece is at least so long: the token that ends a reply is read with the message behind it."""
+_SEEDS = 2**63
+"""A client's seed may be any whole number, and the generator takes no larger ones."""
 _TAIL = 12
 """Tokens looked at for the text that ends a call."""
 
@@ -116,7 +118,7 @@ class Sampler:
         """Read the prompt and sample the first token."""
         import torch
 
-        request.generator = torch.Generator().manual_seed(request.seed)
+        request.generator = torch.Generator().manual_seed(request.seed % _SEEDS)
         request.thread = self._thread_for(request.prompt)
         logits = None
         for piece in self._pieces(request.prompt, len(request.thread.tokens)):

