@@ -64,6 +64,9 @@ STOP_ON_HACKING, GO_ON = "--stop-on-hacking", "--no-stop-on-hacking"
 SERVERLESS_URL = "https://api.training.wandb.ai/v1"
 """ART's own default; no environment variable changes it."""
 
+OWN_DEADLINE_S = 7 * 86400.0
+"""Of a job on a server of our own, which is at work as long as this process is: no time is too long for it."""
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -302,7 +305,7 @@ def _opening_embedded(remote: Remote) -> Opening:
 def _embedded_service(base_url: str, name: str, price: Price | None) -> Service:
     from gradient_rl.training.art import Service
 
-    return Service(base_url, "local", name, price, reads_examples=True, jobs_outlive_us=False)
+    return Service(base_url, "local", name, price, reads_examples=True, jobs_outlive_us=False, job_deadline_s=OWN_DEADLINE_S)
 
 
 def _art_learner(plan: Plan, artifacts: Path, service: Service) -> Learner:

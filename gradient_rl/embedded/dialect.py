@@ -33,6 +33,7 @@ class ChatTokenizer(Protocol):
     """What of a tokenizer of transformers is used here."""
 
     chat_template: object
+    all_special_tokens: Sequence[str]
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any:  # noqa: ANN401 - as transformers has it
         """The conversation as text."""
@@ -48,6 +49,7 @@ def as_text(tokenizer: ChatTokenizer, messages: Sequence[Message], tools: Sequen
         tools: the tool schemas.
         reply: whether the text ends where the assistant's next message begins.
     """
+    messages = [_defused(message, tokenizer.all_special_tokens) for message in messages]
     if "tools" in str(tokenizer.chat_template):
         said, offered = [_with_parsed_arguments(message) for message in messages], list(tools)
         return tokenizer.apply_chat_template(said, tools=offered or None, tokenize=False, add_generation_prompt=reply)
@@ -95,6 +97,19 @@ def brief(observation: str) -> str:
     if "body" in fields:
         return _cut("\n".join([_head(fields), str(fields["body"])]))
     return _cut(str(fields["error"]) if "error" in fields else observation)
+
+
+def _defused(message: Message, special: Sequence[str]) -> Message:
+    """A message whose text cannot end it: what looks like a token of the template gets a blank behind its first letter.
+
+    A reply stays as it is, for its tokens are those that the model chose.
+    """
+    if message["role"] == "assistant":
+        return message
+    text = _text(message.get("content"))
+    for token in special:
+        text = text.replace(token, f"{token[0]} {token[1:]}")
+    return {**message, "content": text}
 
 
 def _plain(messages: Sequence[Message], tools: Sequence[Message]) -> Iterable[Message]:

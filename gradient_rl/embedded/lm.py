@@ -5,24 +5,28 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from jinja2 import TemplateError
 
 from gradient_rl.embedded.dialect import as_message, as_text
 from gradient_rl.embedded.generation import Request, Sampler
 from gradient_rl.embedded.jobs import JobError
 from gradient_rl.embedded.model import ArtGroup, Completion, Message, Transcript
-from gradient_rl.embedded.sequences import Sequence_, sequences_in
+from gradient_rl.embedded.sequences import Sequence_, penalise, sequences_in
 from gradient_rl.embedded.update import Optimizer, Scorer, Settings, imitate, improve
 from gradient_rl.embedded.weights import Loaded, check_extra, load
-from gradient_rl.errors import DataError, UsageError
+from gradient_rl.errors import DataError, GradientError, UsageError
 from gradient_rl.rewards.advantages import Estimator
 
 if TYPE_CHECKING:
@@ -106,7 +110,7 @@ class LanguageModel:
         seed: int,
     ) -> Completion:
         """See `ServedModel.complete`. May be called from many threads; what waits is sampled together."""
-        prompt = self._tokens(as_text(self._tokenizer, messages, tools, reply=True))
+        prompt = self._prompt(messages, tools)
         self._refuse_too_long(len(prompt) + 1)
         request = Request(prompt, step, temperature, min(max_tokens, self._context - len(prompt)), seed)
         self._waiting.append(request)
@@ -126,12 +130,15 @@ class LanguageModel:
         sequences = sequences_in(
             groups, Estimator.GROUP_STD if config.get("scale_rewards") is not False else Estimator.GROUP_MEAN
         )
+        self._refuse_other_tokens(sequences)
 
         def steps() -> Iterator[Mapping[str, float]]:
-            references = self._references(sequences, config) if settings.kl_coefficient and sequences else None
+            penalised = settings.kl_coefficient > 0 and bool(sequences)
+            penalty = self._penalise(sequences, config, settings.kl_coefficient) if penalised else {}
             optimizer = self._optimizer(step)
             if sequences:
-                yield from improve(self._scorer, optimizer, sequences, references, settings, random.Random(step))
+                for told in improve(self._scorer, optimizer, sequences, settings, random.Random(step)):
+                    yield {**told, **penalty}
             self._save(step + 1, optimizer)
 
         return self._alone(steps())
@@ -195,29 +202,28 @@ class LanguageModel:
             self._advance()
 
     def _advance(self) -> None:
-        """Take in what waits for the state that is loaded, and sample a token for each that runs."""
-        self._running = [request for request in self._running if not request.done]
-        # What runs is of one step; a training since its last token has left other weights.
-        for first in [*self._running, *self._waiting][:1]:
-            self._load(first.step)
-        while len(self._running) < CONCURRENCY and (request := self._next()):
-            self._running.append(request)
-            self._sampler.begin(request)
-        active = [request for request in self._running if not request.done]
-        if active:
-            self._sampler.advance(active)
+        """Take in what waits for the state that runs, and sample a token for each. What fails, fails for whom it concerns."""
+        step = [*self._running, *self._waiting][0].step
+        taken = [request for request in self._waiting if request.step == step][: CONCURRENCY - len(self._running)]
+        for request in taken:
+            self._waiting.remove(request)
+        self._running += taken
+        with _failing(self._running):
+            self._load(step)  # a training since the last token has left other weights
+        for request in taken:
+            with _failing([request]):
+                if not request.done:
+                    self._sampler.begin(request)
+        if active := [request for request in self._running if not request.done]:
+            with _failing(active):
+                self._sampler.advance(active)
         for request in self._running:
             if request.done:
                 request.ended.set()
-
-    def _next(self) -> Request | None:
-        found = next((request for request in self._waiting if request.step == self._loaded_step), None)
-        if found is not None:
-            self._waiting.remove(found)
-        return found
+        self._running = [request for request in self._running if not request.done]
 
     def _told(self, sampling: Future[None]) -> None:
-        """Tell everybody who waits that sampling broke off."""
+        """Tell everybody who waits that sampling broke off in a way that nobody foresaw."""
         if (failure := sampling.exception()) is not None:
             broken = [*self._waiting, *self._running]
             self._waiting.clear()
@@ -243,6 +249,12 @@ class LanguageModel:
 
     # Text and tokens.
 
+    def _prompt(self, messages: Sequence[Message], tools: Sequence[Message]) -> list[int]:
+        try:
+            return self._tokens(as_text(self._tokenizer, messages, tools, reply=True))
+        except (AttributeError, KeyError, TypeError, ValueError, TemplateError) as error:
+            raise DataError(f"the conversation does not fit the chat template: {type(error).__name__}: {error}") from None
+
     def _tokens(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -252,6 +264,12 @@ class LanguageModel:
     @property
     def _context(self) -> int:
         return int(self._model.config.max_position_embeddings)
+
+    def _refuse_other_tokens(self, sequences: Sequence[Sequence_]) -> None:
+        known = int(self._model.config.vocab_size)
+        for sequence in sequences:
+            if len(sequence.tokens) > self._context or not all(0 <= token < known for token in sequence.tokens):
+                raise JobError(f"a Choice has tokens that this model does not have, or over {self._context}; send its own")
 
     def _refuse_too_long(self, tokens: int) -> None:
         if tokens > self._context:
@@ -319,6 +337,7 @@ class LanguageModel:
 
     def _optimizer(self, step: int) -> Optimizer:
         self._load(step)
+        self._sampler.forget()  # what conversations have left takes a gigabyte, and training needs it
         state = self._read(step)
         kept = {n: v for n, v in state.items() if n.startswith("weight.")} if "fine_tuned" in state else state
         return Optimizer(self._parameters, kept)
@@ -336,22 +355,36 @@ class LanguageModel:
             save_file({name: value.contiguous() for name, value in state.items()}, making / _STATE)
             save_file(_adapter_names(optimizer.weights()), making / _ADAPTER)
             self._adapted.peft_config["default"].save_pretrained(str(making))
-            shutil.rmtree(self._at(step), ignore_errors=True)
-            _synced(making)
+            _synced(*making.iterdir(), making)
+            if self._at(step).exists():  # of a job that was broken off behind this line
+                self.forget([step])
             making.rename(self._at(step))
+            _synced(self._folder)
         finally:
             shutil.rmtree(making, ignore_errors=True)
 
-    def _references(self, sequences: Sequence[Sequence_], config: Mapping[str, Any]) -> list[torch.Tensor]:
+    def _penalise(self, sequences: Sequence[Sequence_], config: Mapping[str, Any], coefficient: float) -> dict[str, float]:
+        """ART's penalty: a token's advantage less what its log-ratio to the reference exceeds the batch's mean by."""
         import torch
 
         step = config.get("kl_penalty_reference_step")
         self._load(self._fine_tuned_step() if step is None else int(step))
         with torch.no_grad():
-            return [self._scorer.score(sequence)[0] for sequence in sequences]
+            references = [self._scorer.score(sequence)[0].tolist() for sequence in sequences]
+        return {"kl_policy_ref": penalise(sequences, references, coefficient)}
 
     def _fine_tuned_step(self) -> int:
         return max((step for step in self.steps() if step and "fine_tuned" in self._read(step)), default=0)
+
+
+@contextmanager
+def _failing(requests: Sequence[Request]) -> Generator[None]:
+    """Give what goes wrong to those who wait for these."""
+    try:
+        yield
+    except (GradientError, RuntimeError, ValueError, MemoryError) as error:
+        for request in requests:
+            request.failure = error
 
 
 def _with_adapter(model: Any) -> Any:
@@ -371,14 +404,12 @@ def _adapter_names(weights: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _saved_steps(folder: Path) -> list[int]:
-    found = [re.fullmatch(r"step-(\d{6,})", path.name) for path in folder.iterdir()] if folder.is_dir() else []
+    found = [re.fullmatch(r"step-([0-9]{6,})", path.parent.name) for path in folder.glob(f"step-*/{_STATE}")]
     return sorted(int(match[1]) for match in found if match)
 
 
-def _synced(folder: Path) -> None:
-    import os
-
-    for path in [*folder.iterdir(), folder]:
+def _synced(*paths: Path) -> None:
+    for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -395,7 +426,7 @@ def _end_ids(loaded: Loaded) -> tuple[int, ...]:
 
 def _settings(config: Mapping[str, Any]) -> Settings:
     kl = _number(config, "kl_penalty_coef", 0.0, 0.0, 1e6)
-    loss = {"ppo": bool(config.get("ppo") or config.get("loss_fn") == "ppo"), "kl_penalty_coef": kl}
+    loss = {"ppo": bool(config.get("ppo") or config.get("loss_fn") == "ppo")}
     for name in ("epsilon", "epsilon_high"):
         if config.get(name) is not None:
             loss[name] = _number(config, name, 0.0, 0.0, 1e6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Any
 
 from gradient_rl.embedded.jobs import JobError
@@ -22,6 +23,8 @@ class Sequence_:  # noqa: N801 - `Sequence` is taken by the standard library
     """Indices of the tokens that the model chose; all others are context."""
     logprobs: list[float] = field(default_factory=list[float])
     """Log-probability of each when it was sampled; empty where nothing was sampled."""
+    penalty: list[float] = field(default_factory=list[float])
+    """Taken from the advantage of each; empty is none."""
 
     def add(self, prompt: Sequence[int], sampled: Sequence[int], logprobs: Sequence[float]) -> None:
         """Append a turn whose prompt begins with all that is here."""
@@ -29,6 +32,24 @@ class Sequence_:  # noqa: N801 - `Sequence` is taken by the standard library
         self.places.extend(range(len(self.tokens), len(self.tokens) + len(sampled)))
         self.tokens.extend(sampled)
         self.logprobs.extend(logprobs)
+
+
+def penalise(sequences: Sequence[Sequence_], references: Sequence[Sequence[float]], coefficient: float) -> float:
+    """Penalise tokens for what they have drifted from a reference, more than the batch has on the whole.
+
+    Args:
+        sequences: their `penalty` is set.
+        references: log-probabilities of the same tokens under the reference.
+        coefficient: reward units a nat.
+
+    Returns:
+        The mean log-ratio of all sampled tokens: an estimate of the divergence from the reference, which may be negative.
+    """
+    drifts = [[a - b for a, b in zip(s.logprobs, r, strict=True)] for s, r in zip(sequences, references, strict=True)]
+    mean = fsum(fsum(drift) for drift in drifts) / sum(len(drift) for drift in drifts)
+    for sequence, drift in zip(sequences, drifts, strict=True):
+        sequence.penalty = [coefficient * (each - mean) for each in drift]
+    return mean
 
 
 def sequences_in(groups: Sequence[ArtGroup], estimator: Estimator) -> list[Sequence_]:

@@ -29,8 +29,9 @@ class Settings:
 
     learning_rate: float
     loss: Mapping[str, Any]
-    """What ART's loss reads: `ppo`, `epsilon`, `epsilon_high`, `kl_penalty_coef`, ..."""
+    """What of ART's loss may be set: `ppo`, `epsilon`, `epsilon_high`."""
     kl_coefficient: float = 0.0
+    """Reward units a nat of drift from the reference; see `sequences.penalise`."""
     updates: int = 1
     """Optimizer steps; each takes an equal share of the sequences."""
 
@@ -130,7 +131,6 @@ def improve(
     scorer: Scorer,
     optimizer: Optimizer,
     sequences: Sequence[Sequence_],
-    references: Sequence[torch.Tensor] | None,
     settings: Settings,
     rng: random.Random,
 ) -> Iterator[dict[str, float]]:
@@ -140,7 +140,6 @@ def improve(
         scorer: of the model that learns.
         optimizer: of its adapter.
         sequences: at least one, each with something sampled.
-        references: log-probabilities of the sampled tokens under the reference of the KL penalty; None without one.
         settings: see there.
         rng: deals the sequences to the steps.
     """
@@ -149,20 +148,18 @@ def improve(
     updates = min(settings.updates, len(order))
     for update in range(updates):
         chosen = order[update::updates]
-        terms = _accumulate(scorer, [sequences[i] for i in chosen], references and [references[i] for i in chosen], settings)
+        terms = _accumulate(scorer, [sequences[i] for i in chosen], settings)
         terms["grad_norm"] = optimizer.step(settings.learning_rate)
         yield {**terms, "learning_rate": settings.learning_rate}
 
 
-def _accumulate(
-    scorer: Scorer, sequences: Sequence[Sequence_], references: Sequence[torch.Tensor] | None, settings: Settings
-) -> dict[str, float]:
+def _accumulate(scorer: Scorer, sequences: Sequence[Sequence_], settings: Settings) -> dict[str, float]:
     """Add up the gradient of the mean loss over all sampled tokens, and give the means of what was measured."""
     tokens = sum(len(sequence.places) for sequence in sequences)
     sums: dict[str, float] = {}
-    for at, sequence in enumerate(sequences):
+    for sequence in sequences:
         logprobs, entropy = scorer.score(sequence)
-        loss, terms = policy_loss(sequence, logprobs, references[at] if references else None, settings)
+        loss, terms = policy_loss(sequence, logprobs, settings)
         (loss / tokens).backward()
         terms["entropy"] = float(entropy.detach().sum())
         for name, value in terms.items():
@@ -170,15 +167,12 @@ def _accumulate(
     return {name: value / tokens for name, value in sums.items()}
 
 
-def policy_loss(
-    sequence: Sequence_, logprobs: torch.Tensor, reference: torch.Tensor | None, settings: Settings
-) -> tuple[torch.Tensor, dict[str, float]]:
+def policy_loss(sequence: Sequence_, logprobs: torch.Tensor, settings: Settings) -> tuple[torch.Tensor, dict[str, float]]:
     """ART's loss (`art.loss.loss_fn`) of one sequence, and measures of it, all summed over its sampled tokens.
 
     Args:
         sequence: brings the log-probabilities at sampling, and the advantage of its episode.
         logprobs: of its sampled tokens, under the weights that learn.
-        reference: the same under the reference of the KL penalty.
         settings: see there.
     """
     import torch
@@ -189,11 +183,11 @@ def policy_loss(
     inputs = AlignedLossInputs(
         assistant_mask=ones,
         old_logprobs=old,
-        advantages=ones * sequence.advantage,
+        advantages=ones * sequence.advantage - torch.tensor(sequence.penalty or 0.0, device=logprobs.device),
         weights=ones,
         group_ids=ones,
     )
-    made = loss_fn(inputs, logprobs, reference, None, settings.loss, reduction="sum")  # pyright: ignore[reportArgumentType]
+    made = loss_fn(inputs, logprobs, None, None, settings.loss, reduction="sum")  # pyright: ignore[reportArgumentType]
     gap = (logprobs.detach() - old).abs()
     terms = {
         "loss": float(made.policy_loss.detach()),
@@ -202,8 +196,6 @@ def policy_loss(
         "loss/ratio": float((logprobs.detach() - old).exp().sum()),
         "loss/clipped": float(made.offpolicy_diagnostics.clipped_count) if made.offpolicy_diagnostics else 0.0,
     }
-    if made.kl_policy_ref is not None:
-        terms["kl_policy_ref"] = float(made.kl_policy_ref) * len(old)
     return made.policy_loss, terms
 
 

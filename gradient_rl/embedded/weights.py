@@ -60,6 +60,7 @@ def load(base_model: str) -> Loaded:
         NothingToReadError: there are no such weights.
     """
     check_extra()
+    os.environ.setdefault("TQDM_DISABLE", "1")  # read when the first library imports it
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
@@ -76,6 +77,9 @@ def load(base_model: str) -> Loaded:
             model = AutoModelForCausalLM.from_pretrained(
                 where, local_files_only=local, dtype=dtype, attn_implementation=TRAINING
             )
+            _refuse_other_mathematics(model.config, base_model)
+            if not tokenizer.chat_template:
+                raise UsageError(f"--base-model {base_model} has no chat template, so it is no chat model; give another one")
             return Loaded(model.to(device).eval(), tokenizer, device)
         except (OSError, ValueError) as error:
             fault = error
@@ -83,6 +87,17 @@ def load(base_model: str) -> Loaded:
         f"--base-model {base_model}: no weights were found in the local cache, and the hub gave none "
         f"({str(fault).splitlines()[0][:160]}); give a folder, or run 'make lm' for smollm2"
     )
+
+
+def _refuse_other_mathematics(config: Any, base_model: str) -> None:
+    """Refuse what is sampled and trained here without what this model does besides: the numbers would be wrong, silently."""
+    other = ("attn_logit_softcapping", "final_logit_softcapping", "logits_scaling", "logit_scale")
+    found = [name for name in other if getattr(config, name, None)]
+    if getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", None):
+        found.append("sliding_window")
+    found += sorted({kind for kind in getattr(config, "layer_types", None) or () if kind != "full_attention"})
+    if found:
+        raise UsageError(f"--base-model {base_model} computes with {found[0]}, which is not done here; give a model without it")
 
 
 def _has_bfloat16() -> bool:

@@ -204,13 +204,48 @@ def test_a_group_of_equal_rewards_teaches_nothing(model) -> None:
     assert complete(model, step=1).logprobs == complete(model).logprobs
 
 
-def test_the_kl_penalty_holds_the_policy_to_its_reference(model) -> None:
+def test_the_kl_penalty_is_taken_from_what_drifted_more_than_the_batch() -> None:
+    from gradient_rl.embedded.sequences import Sequence_, penalise
+
+    drifted, close = Sequence_([1, 2, 3], 1.0, [1, 2], [-1.0, -1.0]), Sequence_([1, 2], 1.0, [1], [-1.0])
+    mean = penalise([drifted, close], [[-2.0, -3.0], [-1.0]], coefficient=0.5)
+
+    assert mean == pytest.approx(1.0)
+    assert (drifted.penalty, close.penalty) == ([0.0, 0.5], [-0.5])
+
+
+def test_the_divergence_from_the_reference_is_told(model) -> None:
     fine_tuned(model)
     said = [complete(model, seed=seed, step=1) for seed in range(4)]
-    group = group_of(said, [1.0, 0.0, 0.0, 1.0])
-    [*_, free] = model.train([group], {"kl_penalty_coef": 0.5, "kl_penalty_reference_step": 0}, step=1)
+    config = {"kl_penalty_coef": 0.5, "kl_penalty_reference_step": 0}
+    [*_, told] = model.train([group_of(said, [1.0, 0.0, 0.0, 1.0])], config, step=1)
+    drift = sum(sum(s.logprobs) - sum(recomputed(model, s, step=0)) for s in said)
 
-    assert free["kl_policy_ref"] != 0.0
+    assert told["kl_policy_ref"] == pytest.approx(drift / sum(len(s.logprobs) for s in said), abs=1e-4)
+
+
+def test_tokens_of_another_model_are_refused(model) -> None:
+    from gradient_rl.embedded.jobs import JobError
+
+    said = [complete(model, seed=seed) for seed in range(2)]
+    strange = said[0].model_copy(update={"token_ids": (999, *said[0].token_ids[1:])})
+
+    with pytest.raises(JobError, match="tokens that this model does not have"):
+        model.train([group_of([strange, said[1]], [1.0, 0.0])], {}, step=0)
+
+
+def test_a_conversation_that_fits_no_template_is_refused_in_a_sentence(model) -> None:
+    with pytest.raises(DataError, match="does not fit the chat template"):
+        complete(model, [{"content": "Who?"}])
+
+
+def test_a_failure_is_that_of_the_request_it_concerns(model, tmp_path) -> None:
+    fine_tuned(model)
+    (tmp_path / "states/step-000001/optimizer.safetensors").write_bytes(b"")
+    with ThreadPoolExecutor(4) as threads:
+        replies = [threads.submit(complete, model, seed=seed, step=seed % 2) for seed in range(4)]
+
+    assert [type(reply.exception()) for reply in replies] == [type(None), DataError, type(None), DataError]
 
 
 def test_training_that_is_given_up_leaves_no_state(model) -> None:
@@ -277,7 +312,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     settings = Settings(1e-3, {"ppo": False, "epsilon": 10.0, "epsilon_high": 1e9})
 
     def loss() -> torch.Tensor:
-        return policy_loss(sequence, Scorer(model).score(sequence)[0], None, settings)[0]
+        return policy_loss(sequence, Scorer(model).score(sequence)[0], settings)[0]
 
     def moved(by) -> float:
         with torch.no_grad():
@@ -312,7 +347,7 @@ def test_the_clipped_loss_is_that_of_a_hand_calculation() -> None:
 
     old, new = [math.log(0.5), math.log(0.5)], torch.tensor([math.log(0.7), math.log(0.4)])
     sequence = Sequence_([1, 2, 3], 2.0, [1, 2], old)
-    loss, terms = policy_loss(sequence, new, None, Settings(1e-3, {"ppo": True, "epsilon": 0.2}))
+    loss, terms = policy_loss(sequence, new, Settings(1e-3, {"ppo": True, "epsilon": 0.2}))
 
     # Ratios 1.4 and 0.8; the advantage is positive, so the first is clipped to 1.2 and the second stands.
     assert float(loss) == pytest.approx(-(1.2 * 2.0 + 0.8 * 2.0))

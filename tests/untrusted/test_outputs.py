@@ -49,6 +49,7 @@ READING = {
     "diff of a task": ["inspect", "diff", "weak", "chat:evil", "--task", "t-4"],
     "curves": ["inspect", "curves"],
     "inspect validate": ["inspect", "validate"],
+    "audit": ["inspect", "audit", "--data", "data"],
     "openai export": ["inspect", "export", "--format", "openai"],
     "hf export": ["inspect", "export", "--format", "hf"],
     "report": ["inspect", "report"],
@@ -75,6 +76,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         with serving(answers) as server:
             everyone = ["--policy", "heuristic", "--policy", "chat:evil", "--base-url", server.url, "--data", "data"]
             said["eval"] = invoke("evaluate", *everyone)
+            said["attack"] = invoke("evaluate", *everyone, "--attack", "--artifacts", "attack")
             said["eval as json"] = invoke("evaluate", *everyone, "--json", "--artifacts", "json")
     finally:
         os.chdir(before)
@@ -87,7 +89,7 @@ def folder(played: Played, monkeypatch: pytest.MonkeyPatch) -> Path:
     return played[0]
 
 
-@pytest.mark.parametrize("name", [*PLAYING, "eval", "eval as json"])
+@pytest.mark.parametrize("name", [*PLAYING, "eval", "attack", "eval as json"])
 def test_a_command_that_plays_hostile_text_prints_none_of_its_control_codes(played: Played, name: str) -> None:
     said = played[1][name]
 
@@ -102,7 +104,7 @@ def test_a_command_that_plays_hostile_text_prints_none_of_its_control_codes(play
 def test_a_command_that_reads_hostile_text_prints_none_of_its_control_codes(folder: Path, name: str, as_json: bool) -> None:
     said = invoke(*READING[name], *["--json"] * as_json)
 
-    assert said.exit_code in (0, 65), said.output
+    assert said.exit_code in (0, 3, 65), said.output
     assert said.stdout
     assert clean(said.stdout)
     assert clean(said.stderr)
