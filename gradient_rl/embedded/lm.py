@@ -426,7 +426,7 @@ def _end_ids(loaded: Loaded) -> tuple[int, ...]:
 
 def _settings(config: Mapping[str, Any]) -> Settings:
     kl = _number(config, "kl_penalty_coef", 0.0, 0.0, 1e6)
-    loss = {"ppo": bool(config.get("ppo") or config.get("loss_fn") == "ppo")}
+    loss: dict[str, bool | float] = {"ppo": bool(config.get("ppo") or config.get("loss_fn") == "ppo")}
     for name in ("epsilon", "epsilon_high"):
         if config.get(name) is not None:
             loss[name] = _number(config, name, 0.0, 0.0, 1e6)
