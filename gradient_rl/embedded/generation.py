@@ -109,10 +109,16 @@ class Sampler:
         self._ends = frozenset(end_ids)
         self._decode = decode
         self._kept: list[Thread] = []
+        self._by_step: dict[int, list[Thread]] = {}
+
+    def turn_to(self, step: int) -> None:
+        """Go on with the threads of a step, whose weights are in place now; those of other steps wait."""
+        self._kept = self._by_step.setdefault(step, [])
 
     def forget(self) -> None:
-        """Drop every thread: the weights have changed."""
-        self._kept.clear()
+        """Drop every thread."""
+        self._kept = []
+        self._by_step.clear()
 
     def begin(self, request: Request) -> None:
         """Read the prompt and sample the first token."""
@@ -192,8 +198,9 @@ class Sampler:
 
     def _keep(self, thread: Thread) -> None:
         self._kept.append(thread)
-        while sum(len(kept.tokens) for kept in self._kept) > MAX_KEPT_TOKENS and len(self._kept) > 1:
-            self._kept.pop(0)
+        held = sum(len(kept.tokens) for threads in self._by_step.values() for kept in threads)
+        while held > MAX_KEPT_TOKENS and len(self._kept) > 1:
+            held -= len(self._kept.pop(0).tokens)
 
 
 def _sample(logits: torch.Tensor, temperature: float, generator: Any) -> tuple[int, float]:

@@ -309,7 +309,7 @@ class LanguageModel:
         with torch.no_grad():
             for name, parameter in self._parameters.items():
                 parameter.copy_(state.get(f"weight.{name}", self._fresh[name]))
-        self._sampler.forget()
+        self._sampler.turn_to(step)
         self._loaded_step = step
 
     def _forget_loaded(self) -> None:

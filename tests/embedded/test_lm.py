@@ -381,3 +381,13 @@ def test_arguments_come_back_letter_by_letter(model) -> None:
 
     assert again.prompt_token_ids[: len(said.prompt_token_ids) + len(said.token_ids)] == said.prompt_token_ids + said.token_ids
     assert json.loads(said.message["tool_calls"][0]["function"]["arguments"]) == {"query": "a"}
+
+
+def test_conversations_of_two_states_go_on_side_by_side(model) -> None:
+    fine_tuned(model)
+    first = {step: complete(model, step=step) for step in (0, 1)}
+    later = {step: complete(model, ANSWERED, step=step) for step in (1, 0, 1)}
+
+    assert first[0].logprobs != first[1].logprobs
+    for step, said in later.items():
+        assert recomputed(model, said, step) == pytest.approx(said.logprobs, abs=1e-4)
