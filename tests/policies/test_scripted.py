@@ -76,7 +76,7 @@ def test_policies_know_only_the_schema() -> None:
     }
 
     # What a training run has saved names no task, no fact and no source either.
-    known = ("policies", "schema.trajectory", "schema.training", "schema.workspace", "errors")
+    known = ("policies", "schema.trajectory", "schema.training", "schema.workspace", "schema.jsonl", "errors")
     assert all(m.startswith(tuple(f"gradient_rl.{name}" for name in known)) for m in imported if m), imported
 
 

@@ -187,7 +187,7 @@ def test_a_file_that_is_no_text_is_told_so(file: Path) -> None:
 
 
 def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read as TOML"):
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         load_config({}, tmp_path)
 
 
