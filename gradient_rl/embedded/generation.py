@@ -18,7 +18,7 @@ from itertools import pairwise
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from gradient_rl.embedded.attention import attend
+from gradient_rl.embedded.attention import attend, attend_next
 from gradient_rl.embedded.dialect import STOP
 
 if TYPE_CHECKING:
@@ -45,28 +45,28 @@ class Thread:
         self._values: list[Any] = [None] * layers
 
     def extend(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append keys and values (heads x tokens x size), and give all of them."""
-        start, end = len(self.tokens), len(self.tokens) + keys.shape[1]
-        if self._keys[layer] is None or self._keys[layer].shape[1] < end:
+        """Append keys and values (tokens x heads x size), and give all of them."""
+        start, end = len(self.tokens), len(self.tokens) + len(keys)
+        if self._keys[layer] is None or len(self._keys[layer]) < end:
             self._keys[layer] = _grown(self._keys[layer], keys, start, end)
             self._values[layer] = _grown(self._values[layer], values, start, end)
-        self._keys[layer][:, start:end] = keys
-        self._values[layer][:, start:end] = values
-        return self._keys[layer][:, :end], self._values[layer][:, :end]
+        self._keys[layer][start:end] = keys
+        self._values[layer][start:end] = values
+        return self._keys[layer][:end], self._values[layer][:end]
 
     def copied(self, length: int) -> Thread:
         """A new thread of the first `length` tokens."""
         made = Thread(len(self._keys))
         made.tokens = self.tokens[:length]
-        made._keys = [keys[:, :length].clone() for keys in self._keys]
-        made._values = [values[:, :length].clone() for values in self._values]
+        made._keys = [keys[:length].clone() for keys in self._keys]
+        made._values = [values[:length].clone() for values in self._values]
         return made
 
 
 def _grown(old: Any, like: torch.Tensor, start: int, end: int) -> torch.Tensor:
-    made = like.new_empty(like.shape[0], end + _GROWTH, like.shape[2])
+    made = like.new_empty(end + _GROWTH, *like.shape[1:])
     if old is not None:
-        made[:, :start] = old[:, :start]
+        made[:start] = old[:start]
     return made
 
 
@@ -246,11 +246,17 @@ def _register() -> None:
 def _attend(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, scaling: float, **_: Any
 ) -> tuple[torch.Tensor, None]:
-    """Attention of each row over its own thread; rows x heads x tokens x size in, rows x tokens x heads x size out."""
-    import torch
+    """Attention of each row over its own thread: many rows of one token, or one of many.
 
-    made = []
-    for row, thread in enumerate(_threads.get()):
-        keys, values = thread.extend(module.layer_idx, key[row], value[row])
-        made.append(attend(query[row], keys, values, scaling))
-    return torch.stack(made).transpose(1, 2).contiguous(), None
+    Rows x heads x tokens x size in, rows x tokens x heads x size out.
+    """
+    held = [
+        thread.extend(module.layer_idx, key[row].transpose(0, 1), value[row].transpose(0, 1))
+        for row, thread in enumerate(_threads.get())
+    ]
+    if query.shape[2] == 1:
+        keys, values = zip(*held, strict=True)
+        return attend_next(query[:, :, 0], keys, values, scaling)[:, None], None
+    [(keys, values)] = held
+    made = attend(query[0], keys.transpose(0, 1).contiguous(), values.transpose(0, 1).contiguous(), scaling)
+    return made.transpose(0, 1)[None], None

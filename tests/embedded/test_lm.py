@@ -374,6 +374,20 @@ def test_attention_in_blocks_is_attention() -> None:
     assert torch.allclose(attention.attend(query, keys, values, 16**-0.5), expected, atol=1e-5)
 
 
+def test_attention_of_one_token_each_is_attention() -> None:
+    from gradient_rl.embedded import attention
+
+    lengths = (5, 9)
+    query = torch.randn(2, 4, 16)
+    keys, values = ([torch.randn(length, 2, 16) for length in lengths] for _ in range(2))
+    alone = [
+        attention.attend(query[row][:, None], keys[row].transpose(0, 1), values[row].transpose(0, 1), 0.25)[:, 0]
+        for row in range(2)
+    ]
+
+    assert torch.allclose(attention.attend_next(query, keys, values, 0.25), torch.stack(alone), atol=1e-5)
+
+
 def test_arguments_come_back_letter_by_letter(model) -> None:
     fine_tuned(model, times=300, learning_rate=0.03)
     said = complete(model, step=1, temperature=0.0, max_tokens=80)
