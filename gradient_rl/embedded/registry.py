@@ -56,6 +56,8 @@ class Registry:
         self._path = folder / FILE_NAME if folder else None
         self._registered = self._load()
         self._lock = RLock()
+        if self._registered and self._registered.checkpoints != tuple(model.steps()):
+            self.save()  # an earlier process ended after the model had saved a step, and before this file told of it
 
     def register(self, request: Registration) -> RegisteredModel:
         """Give a name to the model, or find that it has it.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from gradient_rl.errors import DataError, MissingKeyError, ServiceError
+from gradient_rl.errors import ArtifactError, DataError, MissingKeyError, ServiceError
 from gradient_rl.policies.adapters import art_checkpoints, art_path, read_art_state, warm_path
 from gradient_rl.policies.chat import ChatPolicy
 from gradient_rl.policies.endpoint import Endpoint, Price
@@ -228,8 +228,11 @@ class ArtLearner:
             if await self._found(submission, wait=True):
                 return {"recovered": 1.0}
             raise ServiceError(f"{error}; the job may still run, and --resume looks for its step") from None
-        except (ServiceError, _RefusedKeyError):
+        except (ServiceError, _RefusedKeyError) as error:
             (self._folder / MARKER).unlink(missing_ok=True)  # no job runs, so the step may be sent again
+            ours = "" if self._service.jobs_outlive_us else str(error).partition(f"{ArtifactError.__name__}: ")[2]
+            if ours:  # the server is in this process, and its disk is our disk
+                raise ArtifactError(ours) from None
             raise
         self._server_step = there
         return _finite(measured)

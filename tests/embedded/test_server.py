@@ -406,6 +406,21 @@ def test_a_server_that_starts_again_knows_its_model(tmp_path: Path) -> None:
     assert steps == [0, 1]
 
 
+def test_a_step_that_was_saved_before_the_process_ended_is_noted_by_the_next(tmp_path: Path) -> None:
+    model = Bandit()
+    with serving(model, folder=tmp_path) as server:
+        before, _ = (tmp_path / "models.json").exists(), register(server)
+    noted = (tmp_path / "models.json").read_bytes()
+    with serving(model, folder=tmp_path) as server:
+        outcome(server, train(server, register(server)))
+    (tmp_path / "models.json").write_bytes(noted)
+    with serving(model, folder=tmp_path):
+        pass
+
+    assert not before
+    assert json.loads((tmp_path / "models.json").read_text())["models"][0]["checkpoints"] == [0, 1]
+
+
 def test_the_folder_lets_go_of_a_step_before_the_model_does(tmp_path: Path) -> None:
     class Looking(Bandit):
         def forget(self, steps: Sequence[int]) -> None:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from gradient_rl.embedded.faults import NO_FAULTS, Faults
 from gradient_rl.embedded.linear import LinearModel
 from gradient_rl.embedded.server import EmbeddedServer, serving
-from gradient_rl.errors import GuardError, MissingKeyError, ServiceError
+from gradient_rl.errors import ArtifactError, GuardError, MissingKeyError, ServiceError
 from gradient_rl.evaluation.run import Stop
 from gradient_rl.policies import chat
 from gradient_rl.policies.adapters import Access, read_art_state, remote_entries
@@ -306,6 +306,21 @@ def test_a_failed_job_is_told_and_its_step_is_trained_when_the_run_goes_on(bench
         sent = jobs_sent_to(server)
 
     assert (sent, noted(bench)) == (3, {0: 0, 1: 1, 2: 2})
+
+
+class FullDisk(LinearModel):
+    def train(self, *_: object, **__: object) -> NoReturn:
+        raise ArtifactError("models.json cannot be written: No space left on device; free some space")
+
+
+@pytest.mark.parametrize(("outlives", "kind"), [(False, ArtifactError), (True, ServiceError)])
+def test_a_full_disk_of_our_own_server_is_ours(bench: Bench, outlives: bool, kind: type[Exception]) -> None:
+    bench.jobs_outlive_us = outlives
+    with serving(FullDisk(None)) as server, pytest.raises(kind, match="models.json cannot be written") as caught:
+        bench.train(server)
+
+    assert isinstance(caught.value, kind)
+    assert not bench.marker.exists()
 
 
 def test_a_job_whose_end_never_comes_but_whose_step_does_counts_as_done(bench: Bench) -> None:
