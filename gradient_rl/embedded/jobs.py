@@ -13,7 +13,6 @@ from gradient_rl.embedded.faults import Faults
 from gradient_rl.embedded.model import ArtGroup, ServedModel, Transcript
 from gradient_rl.embedded.protocol import RefusedError, count_sequences, why_untrainable
 from gradient_rl.embedded.registry import Registry
-from gradient_rl.errors import ArtifactError
 
 
 class JobError(Exception):
@@ -140,11 +139,7 @@ class TrainingQueue:
                 raise JobError("the server was stopped")
         if step + 1 not in self._registry.model.steps():
             raise JobError(f"the model was trained from step {step} and has no step {step + 1}")
-        try:
-            self._registry.save()
-        except ArtifactError:
-            self._registry.model.forget([step + 1])  # a job that failed has left nothing, and may be sent again
-            raise
+        self._registry.save()
 
 
 def _finite(metrics: Mapping[str, float]) -> dict[str, float]:

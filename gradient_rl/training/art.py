@@ -229,10 +229,12 @@ class ArtLearner:
                 return {"recovered": 1.0}
             raise ServiceError(f"{error}; the job may still run, and --resume looks for its step") from None
         except (ServiceError, _RefusedKeyError) as error:
-            (self._folder / MARKER).unlink(missing_ok=True)  # no job runs, so the step may be sent again
             ours = "" if self._service.jobs_outlive_us else str(error).partition(f"{ArtifactError.__name__}: ")[2]
-            if ours:  # the server is in this process, and its disk is our disk
+            if (
+                ours
+            ):  # the server is in this process and its disk is ours; the step may have been saved before, so the marker stays
                 raise ArtifactError(ours) from None
+            (self._folder / MARKER).unlink(missing_ok=True)  # no job runs, so the step may be sent again
             raise
         self._server_step = there
         return _finite(measured)

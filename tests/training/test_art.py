@@ -320,7 +320,22 @@ def test_a_full_disk_of_our_own_server_is_ours(bench: Bench, outlives: bool, kin
         bench.train(server)
 
     assert isinstance(caught.value, kind)
-    assert not bench.marker.exists()
+    assert bench.marker.exists() is not outlives
+
+
+def test_a_step_that_was_saved_before_the_disk_was_full_is_found(bench: Bench, tmp_path: Path) -> None:
+    class FullBehind(LinearModel):
+        def train(self, groups: Any, config: Any, *, step: int) -> Any:  # noqa: ANN401 - as the model has it
+            yield from super().train(groups, config, step=step)
+            raise ArtifactError("models.json cannot be written: No space left on device; free some space")
+
+    bench.jobs_outlive_us = False
+    with serving(FullBehind(tmp_path)) as server, pytest.raises(ArtifactError):
+        bench.train(server)
+    with serving(LinearModel(tmp_path)) as server:
+        assert bench.train(server, resume=True)
+
+    assert noted(bench) == {0: 0, 1: 1, 2: 2}
 
 
 def test_a_job_whose_end_never_comes_but_whose_step_does_counts_as_done(bench: Bench) -> None:
