@@ -31,7 +31,7 @@ from gradient_rl.cli.terminal import (
     stdout_console,
     warn,
 )
-from gradient_rl.errors import GateError, GradientError, UsageError
+from gradient_rl.errors import DataError, GateError, GradientError, UsageError
 
 if TYPE_CHECKING:
     from gradient_rl.evaluation.lineup import Lineup
@@ -226,12 +226,16 @@ def _play(plan: Plan, data: Path, artifacts: Path, resume: bool) -> Evaluation:
         head = plan.head(time.perf_counter() - started)
         evaluation = evaluation_of(head, plan.tasks, played.outcomes, plan.lineup.pairs)
         save_evaluation(artifacts, markdown(evaluation), json_line(evaluation.model_dump(mode="json")))
-        write_evaluation_report(artifacts, data)
+        try:
+            write_evaluation_report(artifacts, data)
+        except DataError as error:  # a damaged line costs the page, and never the result, which is saved
+            (artifacts / "eval.html").unlink(missing_ok=True)
+            warn(f"eval.html was not made: {error}")
     return evaluation
 
 
 def _rescore(files: Sequence[Path], data: Path, profile: str | None, baseline: str | None, as_json: bool) -> None:
-    from gradient_rl.errors import DataError
+
     from gradient_rl.evaluation.rescore import parse_profile, rescore
     from gradient_rl.rewards.profile import RewardProfile
 
@@ -362,6 +366,8 @@ def _next_after_run(evaluation: Evaluation, artifacts: Path) -> str:
         then = f"gradient-eval --samples {more} --temperature 1 tells smaller differences apart"
     else:
         then = "the tasks that moved most are those to read first"
+    if not page.exists():  # a damaged line stood in its way, and has been named
+        return f"{saved}Next: {then}."
     return f"{saved}Next: open {page} to see what changed, step by step; {then}."
 
 

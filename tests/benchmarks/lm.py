@@ -213,7 +213,7 @@ class Learner:
         settings = Settings(LEARNING_RATE, {"ppo": False, "kl_penalty_coef": 0.0})
         rolled = self._counter.timed(lambda: made.extend(rollout(self._sampler, work)))
         self._sampler.forget()
-        learned = improve(self._scorer, self._optimizer, made, None, settings, random.Random(0))
+        learned = improve(self._scorer, self._optimizer, made, settings, random.Random(0))
         return rolled, self._counter.timed(lambda: list(learned))
 
 

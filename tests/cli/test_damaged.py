@@ -66,6 +66,21 @@ def test_a_folder_in_a_files_place_is_told_by_the_files_name(folder: Path, name:
     assert held(damaged.READERS[name][-1], folder, name).code in (0, 2, 65, 66, 74)
 
 
+# An evaluation that is resumed
+
+
+def test_a_damaged_line_costs_the_page_and_never_the_result(folder: Path) -> None:
+    trajectories = folder / "artifacts/eval.weak.jsonl"
+    first, *rest = lines(trajectories)
+    trajectories.write_bytes(b"".join([json.dumps({**json.loads(first), "choices": -0.5}).encode() + b"\n", *rest]))
+    ran = run(damaged.EVAL_RESUME, folder)
+
+    assert ran.code == 0, ran.err
+    assert "warning: eval.html was not made: artifacts/eval.weak.jsonl line 1 is not a trajectory" in ran.err
+    assert not (folder / "artifacts/eval.html").exists()
+    assert "eval.html" not in ran.out
+
+
 # A training that is resumed
 
 
