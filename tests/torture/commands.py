@@ -259,7 +259,8 @@ def _check_records(folder: Path, acknowledged: list[tuple[str, list[object]]]) -
 
 def _keys(path: Path) -> list[list[object]]:
     from gradient_rl.evaluation.records import KEY
-    from gradient_rl.training.loop import METRICS, METRICS_KEY, PAYLOAD
+    from gradient_rl.training.ledger import METRICS, METRICS_KEY
+    from gradient_rl.training.loop import PAYLOAD
 
     names = {METRICS: METRICS_KEY, PAYLOAD: ("step",)}.get(path.name, KEY)
     return [[record[name] for name in names] for _, record in read_journal(path)] if path.exists() else []
