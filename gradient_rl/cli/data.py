@@ -25,10 +25,11 @@ from gradient_rl.cli.terminal import (
     stderr_console,
     stdout_console,
 )
-from gradient_rl.errors import DataError, NothingToReadError
+from gradient_rl.errors import DataError, NothingToReadError, UsageError
 
 if TYPE_CHECKING:
     from gradient_rl.evaluation.validate import ValidationReport
+    from gradient_rl.schema.task import Family
     from gradient_rl.worlds.paraphrase import ParaphraseReport, Plan, Writer
 
     type Told = Callable[[str, int, int], None]
@@ -73,6 +74,9 @@ def generate(
     noise: Annotated[
         float, typer.Option("--noise", metavar="X", min=0, max=1, help="Share of mails with small talk and slips.")
     ] = 0.5,
+    families: Annotated[
+        str | None, typer.Option("--families", metavar="A,B", help="Families of the tasks; all of them if left out.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier generation in DIR.")] = False,
     writer: Annotated[
         str | None, typer.Option("--writer", metavar="chat:MODEL", help="Then let a model word the mails anew; see paraphrase.")
@@ -105,7 +109,15 @@ def generate(
         )
         chosen = load_trade(trade)
         model = _writer(writer, base_url, api_key_env) if writer else None
-        recipe = Recipe(trade=chosen.key, records=records, tasks=count, heldout=heldout, seed=seed, difficulty=knobs)
+        recipe = Recipe(
+            trade=chosen.key,
+            records=records,
+            tasks=count,
+            heldout=heldout,
+            seed=seed,
+            difficulty=knobs,
+            families=_families(families),
+        )
         with whole_folder(out, overwrite) as folder, _progress() as told:
             report = write_world(recipe, chosen, folder, told)
         reworded = _reword(out, model, Plan()) if model else None
@@ -148,6 +160,20 @@ def paraphrase(
         plan = Plan(share=share, questions=questions, concurrency=concurrency, max_requests=max_requests)
         report = _reword(folder, _writer(writer, base_url, api_key_env), plan)
         put_json(report.model_dump_json()) if as_json else print_paraphrases(stdout_console(), report)
+
+
+def _families(names: str | None) -> tuple[Family, ...]:
+    """The families that are named, in their own order; all of them for None.
+
+    Raises:
+        UsageError: there is no such family.
+    """
+    from gradient_rl.schema.task import Family
+
+    asked = [family.value for family in Family] if names is None else [name.strip() for name in names.split(",")]
+    if strange := [name for name in asked if name not in set(Family)]:
+        raise UsageError(f"--families: there is no family '{strange[0]}'; the families are {', '.join(Family)}")
+    return tuple(family for family in Family if family.value in asked)
 
 
 def _writer(spec: str, base_url: str | None, api_key_env: str | None) -> Writer:

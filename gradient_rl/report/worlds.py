@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradient_rl.report.terminal import count, safe
+from gradient_rl.schema.task import Family
 from gradient_rl.worlds.sentences import MAX_SENTENCE_SHARE
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _print_origin(console: Console, world: WorldReport | None) -> None:
         return
     recipe = world.recipe
     asked = f"{recipe.records:,} records, {recipe.tasks} tasks, {recipe.heldout} held-out, seed {recipe.seed}"
+    if len(recipe.families) < len(Family):
+        asked += f", families {', '.join(recipe.families)}"
     knobs = ", ".join(f"{name} {value:g}" for name, value in recipe.difficulty)
     _say(console, f"generated: {world.company}, trade {recipe.trade}, {asked}, generator {world.generator_version}")
     _say(console, f"knobs: {knobs}")

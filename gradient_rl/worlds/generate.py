@@ -55,6 +55,8 @@ class Recipe(FrozenRecord):
     heldout: int = Field(ge=0)
     seed: int = Field(ge=0)
     difficulty: Difficulty = Difficulty()
+    families: tuple[Family, ...] = Field(default=tuple(Family), min_length=1)
+    """Of the tasks; the records are the same whichever are asked for."""
 
 
 class WorldReport(FrozenRecord):
@@ -224,11 +226,12 @@ class _Build:
         """As many tasks, the families in turn, until each has its share or no draft is left."""
         waiting: dict[Family, list[Draft]] = defaultdict(list)
         for draft in drafts:
-            waiting[draft.family].append(draft)
+            if draft.family in self.recipe.families:
+                waiting[draft.family].append(draft)
         tasks: list[Task] = []
         easy: Counter[Family] = Counter()
         while len(tasks) < count and any(waiting.values()):
-            for family in Family:
+            for family in self.recipe.families:
                 if len(tasks) < count and (
                     task := self._next(waiting[family], family, easy, f"{name}-{len(tasks) + 1:03d}", name)
                 ):
@@ -245,7 +248,7 @@ class _Build:
         assert self.judge is not None
         split = Split.HELDOUT if name == "heldout" else Split.TRAIN
         while waiting:
-            done = max(1, int(task_id.rpartition("-")[2]) / len(Family))
+            done = max(1, int(task_id.rpartition("-")[2]) / len(self.recipe.families))
             task = self.judge.task(waiting.pop(), task_id, split, easy[family] + 1 <= done * MAX_KEYWORD_SHARE)
             if task:
                 easy[family] += self.judge.finds_all(task)

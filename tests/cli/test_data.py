@@ -153,6 +153,7 @@ def test_an_interrupted_generation_leaves_nothing_behind(tmp_path: Path) -> None
         (("--records", "200", "--tasks", "900"), 2, "error: 200 records hold "),
         (("--records", "20"), 2, "Usage: "),
         (("--hops", "2"), 2, "Usage: "),
+        (("--families", "lookup,looking"), 2, "error: --families: there is no family 'looking'; the families are lookup, "),
     ],
 )
 def test_what_cannot_be_made_is_said_in_a_sentence(

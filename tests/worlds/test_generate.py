@@ -19,7 +19,7 @@ from gradient_rl.environment.workspace import HELDOUT_FILE, TRAIN_FILE, load_tas
 from gradient_rl.errors import UsageError
 from gradient_rl.evaluation.replay import Replayer
 from gradient_rl.evaluation.validate import validate_data
-from gradient_rl.schema.task import Split, Task
+from gradient_rl.schema.task import Family, Split, Task
 from gradient_rl.schema.workspace import RecordKind
 from gradient_rl.worlds.generate import WorldReport, generate
 from gradient_rl.worlds.trade import TRADES
@@ -91,6 +91,26 @@ def test_every_family_has_its_share_of_the_tasks(worlds: Mapping[str, Made], tra
 
 
 @pytest.mark.parametrize("trade", TRADES)
+def test_only_the_families_that_were_asked_for_have_tasks_and_the_records_are_the_same(
+    worlds: Mapping[str, Made], tmp_path: Path
+) -> None:
+    asked = recipe("software").model_copy(update={"families": (Family.LOOKUP, Family.EXCEPTIONS), "tasks": 8, "heldout": 4})
+    made = Made(tmp_path, generate(asked, trade_of("software"), tmp_path))
+
+    found = Counter(task.family for task in tasks_in(made))
+    assert found == {Family.LOOKUP: 6, Family.EXCEPTIONS: 6}
+    assert made.report.families == {family.value: found[family] for family in Family}
+    whole = digests(worlds["software"].folder)
+    assert {name: whole[name] for name in ("emails.jsonl", "documents.jsonl")}.items() <= digests(tmp_path).items()
+
+
+def test_a_family_that_runs_out_is_not_replaced_by_one_that_was_not_asked_for(tmp_path: Path) -> None:
+    asked = recipe("software").model_copy(update={"families": (Family.AGGREGATION,), "tasks": 200})
+
+    with pytest.raises(UsageError, match="300 records hold [0-9]+ of the 200 train tasks"):
+        generate(asked, trade_of("software"), tmp_path)
+
+
 def test_no_customer_has_tasks_in_two_files(worlds: Mapping[str, Made], trade: str) -> None:
     def subjects(name: str) -> set[str]:
         tasks = load_tasks(worlds[trade].folder / name).tasks
