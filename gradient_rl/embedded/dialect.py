@@ -7,7 +7,7 @@ the same template is extended here:
 - an assistant's call is written `<tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_call>`, Hermes' way, which
   most open models know;
 - a tool's answer is a message of the role `tool`, in the brief form of `brief`: a small model reads a line for each hit, and of
-  an opened record its head and the first `MAX_OBSERVATION_CHARS` characters.
+  an opened record its head and the paragraphs nearest to the question, in all `MAX_OBSERVATION_CHARS` characters.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from gradient_rl.policies.toolcalls import read_calls
 
 STOP = "</tool_call>"
 """A reply ends with its first call."""
-MAX_OBSERVATION_CHARS = 500
-"""Of one tool result, about 150 tokens."""
+MAX_OBSERVATION_CHARS = 600
+"""Of one tool result, about 180 tokens."""
 MAX_SNIPPET_CHARS = 40
+MIN_WORD_CHARS, STEM_CHARS = 4, 5
 _CALL = re.compile(r'<tool_call>\{"name": "(\w{1,64})", "arguments": (\{.*\})\}</tool_call>', re.DOTALL)
 _EXAMPLE = '<tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_call>'
 
@@ -83,8 +84,13 @@ def call_text(name: str, arguments: str) -> str:
     return f'<tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>'
 
 
-def brief(observation: str) -> str:
-    """A tool result in the form that a small model reads; what is no JSON object of a tool stays as it is, cut to length."""
+def brief(observation: str, question: str = "") -> str:
+    """A tool result in the form that a small model reads; what is no JSON object of a tool stays as it is, cut to length.
+
+    Args:
+        observation: as the environment gave it.
+        question: what the user asked; of a long record the paragraphs are shown that share most words with it.
+    """
     try:
         value: object = json.loads(observation)
     except ValueError:
@@ -95,7 +101,8 @@ def brief(observation: str) -> str:
     if isinstance(fields.get("hits"), list):
         return "\n".join(_hit(hit) for hit in fields["hits"]) or str(fields.get("note", "no hits"))
     if "body" in fields:
-        return _cut("\n".join([_head(fields), str(fields["body"])]))
+        head = f"{_head(fields)}\n"
+        return head + _passages(str(fields["body"]), question, MAX_OBSERVATION_CHARS - len(head))
     return _cut(str(fields["error"]) if "error" in fields else observation)
 
 
@@ -117,12 +124,13 @@ def _plain(messages: Sequence[Message], tools: Sequence[Message]) -> Iterable[Me
     offered = _offered(tools)
     if not any(message["role"] == "system" for message in messages) and offered:
         yield {"role": "system", "content": offered}
+    question = next((_text(message.get("content")) for message in messages if message["role"] == "user"), "")
     for message in messages:
         role, content = message["role"], _text(message.get("content"))
         if role == "system":
             yield {"role": role, "content": "\n\n".join(filter(None, [content, offered]))}
         elif role == "tool":
-            yield {"role": role, "content": brief(content)}
+            yield {"role": role, "content": brief(content, question)}
         else:
             calls = (call["function"] for call in message.get("tool_calls") or ())
             yield {"role": role, "content": content + "".join(call_text(c["name"], c["arguments"]) for c in calls)}
@@ -151,6 +159,26 @@ def _head(record: Mapping[str, Any]) -> str:
     title = record.get("title") or record.get("subject") or ""
     date = str(record.get("date") or record.get("sent_at") or "")[:10]
     return " | ".join(str(part) for part in (record.get("id"), record.get("kind"), date, title))
+
+
+def _passages(text: str, question: str, room: int) -> str:
+    """The paragraphs of a text that share most words with a question, in their order, as many as fit."""
+    if len(text) <= room:
+        return text
+    paragraphs, asked = text.split("\n\n"), _words(question)
+    kept: list[int] = []
+    left = room
+    for at in sorted(range(len(paragraphs)), key=lambda at: (-len(asked & _words(paragraphs[at])), at)):
+        if len(paragraphs[at]) <= left:
+            kept.append(at)
+            left -= len(paragraphs[at]) + 2
+    chosen = "\n\n".join(paragraphs[at] for at in sorted(kept)) if kept else text[: max(0, room)]
+    return f"{chosen} [...]"
+
+
+def _words(text: str) -> set[str]:
+    """The beginnings of the longer words, so that a plural meets its singular."""
+    return {word[:STEM_CHARS] for word in re.findall(rf"\w{{{MIN_WORD_CHARS},}}", text.lower())}
 
 
 def _cut(text: str) -> str:

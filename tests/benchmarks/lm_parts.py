@@ -16,7 +16,7 @@ from gradient_rl.schema.trajectory import SEARCH_TOOLS, Trajectory
 from gradient_rl.training.demonstrations import demonstrations
 
 DATA = Path(__file__).parents[2] / "data"
-READ = ((1000, 100), (dialect.MAX_OBSERVATION_CHARS, dialect.MAX_SNIPPET_CHARS))
+READ = ((1200, 100), (dialect.MAX_OBSERVATION_CHARS, dialect.MAX_SNIPPET_CHARS))
 """Characters of an opened record, and of a snippet: twice as much, and what is read."""
 HEADS, SHARED, SIZE, TOKENS = 9, 3, 64, 1300
 
@@ -27,7 +27,7 @@ def words_seen(example: Trajectory) -> list[bool]:
     for step in example.steps:
         if step.tool in SEARCH_TOOLS:
             known.append(all(word in seen for word in re.findall(r"\w+", str(step.arguments["query"]).lower())))
-        seen += dialect.brief(step.observation).lower()
+        seen += dialect.brief(step.observation, example.question).lower()
     return known
 
 

@@ -91,6 +91,30 @@ def test_no_hits_are_said_in_the_tools_own_words() -> None:
     assert brief('{"hits":[],"note":"no record matches"}') == "no record matches"
 
 
+def test_of_a_long_record_the_paragraphs_are_read_that_the_question_is_about() -> None:
+    filler = [f"{number}. Of other matters\n\n{'So it is. ' * 20}" for number in range(9)]
+    body = "\n\n".join([*filler[:6], "7. Invoices\n\nAn invoice is paid within 30 days.", *filler[6:]])
+    record = json.dumps({"id": "doc-1", "kind": "contract", "date": "2024-01-01", "title": "Lease", "body": body})
+    asked = brief(record, "How long may the tenant take to pay an invoice?")
+
+    assert "An invoice is paid within 30 days." in asked
+    assert "An invoice is paid" not in brief(record, "Who signed it?")
+    assert len(asked) <= MAX_OBSERVATION_CHARS + len(" [...]")
+
+
+def test_the_question_is_the_users_and_the_same_in_every_turn() -> None:
+    body = "\n\n".join(["Of other matters. " * 12] * 6 + ["The deposit is EUR 900."])
+    opened = {"role": "tool", "tool_call_id": "call_2", "content": json.dumps({"id": "doc-1", "body": body})}
+    text = as_text(
+        Plain(),
+        [{"role": "user", "content": "What deposit?"}, call("open_document", '{"id": "doc-1"}'), opened],
+        TOOLS,
+        reply=True,
+    )
+
+    assert "The deposit is EUR 900." in text
+
+
 def test_a_record_is_its_head_and_the_first_of_its_body() -> None:
     record = {"id": "email-1", "kind": "email", "sent_at": "2024-05-06T10:00:00Z", "subject": "Rent", "body": "x" * 900}
     text = brief(json.dumps(record))
