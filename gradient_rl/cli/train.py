@@ -134,7 +134,7 @@ def train(
             "warm_start": warm_start,
         }
         remote = Remote(backend, base_url, api_key_env, max_tokens, max_usd, price_per_million, yes)
-        made = load_config(flags, config)
+        made = load_config(flags, config, embedded=backend == EMBEDDED)
         remote.refuse_unread(made.policy)
         _run(made, remote, data_dir(data), artifacts, dry_run, resume, wandb, as_json)
 

@@ -6,15 +6,12 @@ from pathlib import Path
 
 from gradient_rl.embedded.linear import LinearModel
 from gradient_rl.embedded.model import ServedModel
-from gradient_rl.schema.training import BASE_MODEL
-
-_LINEAR = frozenset({BASE_MODEL, "linear"})
-"""The default's 14 billion parameters need the service, so that the linear policy stands in for it here."""
+from gradient_rl.schema.training import STOOD_IN_FOR
 
 
 def is_language_model(base_model: str) -> bool:
     """Whether a name or path is that of a language model, and not one that the linear policy stands in for."""
-    return base_model not in _LINEAR
+    return base_model not in STOOD_IN_FOR
 
 
 def served_model(base_model: str, folder: Path) -> ServedModel:

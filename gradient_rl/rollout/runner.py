@@ -7,7 +7,7 @@ import hashlib
 import platform
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -44,6 +44,8 @@ class Setting:
     run_id: str = ""
     deadline_s: float | None = None
     """Seconds that an episode may take; one that takes longer failed on the way and has no reward. None is no limit."""
+    on_scored: Callable[[float], None] | None = None
+    """Told after each episode how many seconds its scoring took."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,11 @@ async def run_episode(job: Job, setting: Setting) -> Trajectory:
         seconds=time.perf_counter() - started,
         versions=versions(),
     )
-    return with_reward(trajectory, job.task, setting.profile)
+    ended = time.perf_counter()
+    scored = with_reward(trajectory, job.task, setting.profile)
+    if setting.on_scored:
+        setting.on_scored(time.perf_counter() - ended)
+    return scored
 
 
 def with_reward(trajectory: Trajectory, task: Task, profile: RewardProfile) -> Trajectory:

@@ -12,6 +12,8 @@ from gradient_rl.schema.workspace import FrozenRecord
 
 SCHEMA_VERSION = 1
 BASE_MODEL = "OpenPipe/Qwen3-14B-Instruct"
+STOOD_IN_FOR = frozenset({BASE_MODEL, "linear"})
+"""On this machine the linear policy stands in for these base models; any other is a language model that runs here."""
 """What ART adapts unless another model is named."""
 WARM = "warm"
 """Label of the state after the warm start, between those of step 0 and step 1."""
@@ -83,7 +85,7 @@ class StepMetrics(FrozenRecord):
     learner: dict[str, float] = Field(default_factory=dict)
     """What the learner measured: loss terms, entropy, ratios."""
     seconds: dict[str, float] = Field(default_factory=dict)
-    """By phase: rollout, update, validate, warm_start."""
+    """By phase: rollout, score (of training and validation episodes), update, validate, warm_start; together the whole step."""
     checkpoint: str | None = None
     """Label of the state after the step."""
 

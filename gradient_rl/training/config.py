@@ -15,7 +15,7 @@ from gradient_rl.environment.episode import Limits
 from gradient_rl.errors import NothingToReadError, UsageError
 from gradient_rl.rewards.advantages import Estimator
 from gradient_rl.rewards.profile import PARTS, RewardProfile
-from gradient_rl.schema.training import BASE_MODEL
+from gradient_rl.schema.training import BASE_MODEL, STOOD_IN_FOR
 from gradient_rl.schema.workspace import FrozenRecord
 
 
@@ -87,7 +87,7 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "art": {"tasks_per_step": 8, "learning_rate": 5e-6, "validate_every": 5},
 }
 """Where a learner's defaults differ from those of the linear one: ART's own learning rate, and fewer groups, for they cost."""
-SMALL: Mapping[str, object] = {
+LOCAL: Mapping[str, object] = {
     "tasks_per_step": 5,
     "group_size": 8,
     "learning_rate": 1e-4,
@@ -97,16 +97,16 @@ SMALL: Mapping[str, object] = {
     "warm_start_learning_rate": 6e-4,
     "warm_start_batch": 4,
 }
-"""Where those of a language model with 135 million parameters differ, which plays and learns on a laptop."""
-SMALL_MODELS = frozenset({"smollm2"})
+"""Where those of a language model on this machine differ; they were chosen for 135 million parameters on two cores."""
 
 
-def load_config(flags: Mapping[str, object], file: Path | None = None) -> TrainingConfig:
+def load_config(flags: Mapping[str, object], file: Path | None = None, *, embedded: bool = False) -> TrainingConfig:
     """Make the configuration: the learner's defaults, then the file, then the flags.
 
     Args:
         flags: by field; None where a flag was not given.
         file: TOML, with the fields as keys.
+        embedded: whether the backend is a server on this machine.
 
     Raises:
         NothingToReadError: the file is not there.
@@ -115,7 +115,7 @@ def load_config(flags: Mapping[str, object], file: Path | None = None) -> Traini
     written: Mapping[str, object] = _read(file) if file else {}
     given = {name: value for name, value in flags.items() if value is not None}
     named = {"policy": "linear", "base_model": BASE_MODEL, **written, **given}
-    fields = {**_defaults_of(str(named["policy"]), str(named["base_model"])), **written, **given}
+    fields = {**_defaults_of(str(named["policy"]), str(named["base_model"]), embedded), **written, **given}
     try:
         # As JSON and strictly: true is no number, and '8' none either.
         config = TrainingConfig.model_validate_json(json.dumps(fields, default=str), strict=True)
@@ -132,8 +132,8 @@ def load_config(flags: Mapping[str, object], file: Path | None = None) -> Traini
     return config
 
 
-def _defaults_of(policy: str, base_model: str) -> Mapping[str, object]:
-    return SMALL if policy == "art" and base_model in SMALL_MODELS else DEFAULTS.get(policy, {})
+def _defaults_of(policy: str, base_model: str, embedded: bool) -> Mapping[str, object]:
+    return LOCAL if embedded and policy == "art" and base_model not in STOOD_IN_FOR else DEFAULTS.get(policy, {})
 
 
 def _read(file: Path) -> Mapping[str, object]:

@@ -363,8 +363,10 @@ class _Run:
             for s in range(samples)
             if s not in there[t.id]
         ]
+        scoring = self.seconds["score"]
         await self._play(jobs, there, samples)
-        self.seconds["validate" if split is Split.VALIDATION else "rollout"] += time.perf_counter() - began
+        scoring = self.seconds["score"] - scoring
+        self.seconds["validate" if split is Split.VALIDATION else "rollout"] += time.perf_counter() - began - scoring
         if any(len(group) < samples for group in there.values()):
             return None
         ordered = {task_id: [group[s] for s in range(samples)] for task_id, group in there.items()}
@@ -379,7 +381,7 @@ class _Run:
         waiting = takewhile(lambda _: not self.stop.requested and self._overspent() is None, jobs)
         unwritten: dict[str, list[Trajectory]] = defaultdict(list)
         try:
-            async with aclosing(run_many(waiting, self.plan.setting, self.plan.config.concurrency)) as playing:
+            async with aclosing(run_many(waiting, self._timed_setting(), self.plan.config.concurrency)) as playing:
                 async for trajectory in playing:
                     there[trajectory.task_id][trajectory.sample] = trajectory
                     self.spent += trajectory.usage
@@ -394,6 +396,12 @@ class _Run:
             self.ledger.add([trajectory for group in unwritten.values() for trajectory in group])
         if (met := self._overspent()) and any(len(group) < samples for group in there.values()):
             raise GuardError(f"{met}; what was played is saved, and --resume with a higher limit goes on")
+
+    def _timed_setting(self) -> Setting:
+        def add(seconds: float) -> None:
+            self.seconds["score"] += seconds
+
+        return replace(self.plan.setting, on_scored=add)
 
     def _overspent(self) -> str | None:
         return self.plan.budget.refuse(self.spent.tokens, self.spent.cost_usd)

@@ -64,6 +64,15 @@ def test_an_episode_becomes_a_scored_trajectory(tiny_setting: Setting) -> None:
     assert played.reward.total == 1.0
 
 
+def test_the_seconds_of_scoring_are_told(tiny_setting: Setting) -> None:
+    told: list[float] = []
+    played = play(replace(tiny_setting, on_scored=told.append), calls(SEARCH), calls(OPEN), calls(SUBMIT))
+
+    assert played.reward is not None
+    assert len(told) == 1
+    assert 0 < told[0] < 60
+
+
 def test_several_calls_in_one_reply_run_in_order_and_each_counts(tiny_setting: Setting) -> None:
     played = play(tiny_setting, calls(SEARCH, OPEN, SUBMIT, SEARCH))
 

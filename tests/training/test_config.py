@@ -6,7 +6,7 @@ import pytest
 
 from gradient_rl.errors import NothingToReadError, UsageError
 from gradient_rl.rewards.advantages import Estimator
-from gradient_rl.training.config import DEFAULTS, SMALL, TrainingConfig, load_config
+from gradient_rl.training.config import DEFAULTS, LOCAL, TrainingConfig, load_config
 
 
 @pytest.fixture
@@ -53,11 +53,18 @@ def test_another_learner_brings_its_own_defaults(file: Path, by_flag: bool) -> N
 
 
 @pytest.mark.parametrize("by_flag", [True, False])
-def test_a_small_model_brings_its_own_defaults(file: Path, by_flag: bool) -> None:
+def test_a_language_model_on_this_machine_brings_its_own_defaults(file: Path, by_flag: bool) -> None:
     written(file, 'policy = "art"' + ("" if by_flag else '\nbase_model = "smollm2"'))
-    config = load_config({"base_model": "smollm2" if by_flag else None, "group_size": 3}, file)
+    config = load_config({"base_model": "smollm2" if by_flag else None, "group_size": 3}, file, embedded=True)
 
-    assert {name: getattr(config, name) for name in SMALL} == {**SMALL, "group_size": 3}
+    assert {name: getattr(config, name) for name in LOCAL} == {**LOCAL, "group_size": 3}
+
+
+@pytest.mark.parametrize(("base_model", "embedded"), [("./weights", False), (None, True), ("linear", True)])
+def test_a_model_of_the_service_or_a_stand_in_does_not(base_model: str | None, embedded: bool) -> None:
+    config = load_config({"policy": "art", "base_model": base_model}, embedded=embedded)
+
+    assert {name: getattr(config, name) for name in DEFAULTS["art"]} == DEFAULTS["art"]
 
 
 def test_a_warm_start_is_for_what_can_imitate() -> None:

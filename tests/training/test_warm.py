@@ -103,7 +103,7 @@ def test_the_warm_start_lies_between_the_base_and_the_first_step(bench: WarmBenc
     }  # fmt: skip
     warm = bench.metrics[1]
     assert warm["learner"] == {"examples": 4.0, "loss": 2.0, "last_loss": 1.0, "batch": 2.0}
-    assert set(warm["seconds"]) == {"warm_start", "validate"}
+    assert set(warm["seconds"]) == {"warm_start", "score", "validate"}
     assert training is not None
     figures = [played and played.model_dump() for played in (training.before, training.warm, training.after)]
     assert figures == [bench.metrics[place]["validation"] for place in (0, 1, 3)]
