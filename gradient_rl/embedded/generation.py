@@ -208,8 +208,17 @@ def _sample(logits: torch.Tensor, temperature: float, generator: Any) -> tuple[i
     import torch
 
     logprobs = torch.log_softmax(logits / (temperature or 1.0), -1).cpu()
-    token = int(torch.multinomial(logprobs.exp(), 1, generator=generator)) if temperature else int(logprobs.argmax())
+    token = _drawn(logprobs, generator) if temperature else int(logprobs.argmax())
     return token, float(logprobs[token])
+
+
+def _drawn(logprobs: torch.Tensor, generator: Any) -> int:
+    """A token by its share of the whole: one random number, where `torch.multinomial` draws one for every token there is."""
+    import torch
+
+    upto = logprobs.double().exp().cumsum(0)
+    place = torch.rand((), generator=generator, dtype=torch.float64) * upto[-1]
+    return min(int(torch.searchsorted(upto, place, right=True)), len(upto) - 1)
 
 
 _threads: ContextVar[Sequence[Thread]] = ContextVar("threads")

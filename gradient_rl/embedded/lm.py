@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,8 @@ CONCURRENCY = 32
 """Replies that are sampled at once."""
 UPDATES = 4
 """Optimizer steps of one training job."""
+GIVE_BACK_EVERY = 10
+"""Optimizer steps; each time costs as much as reading a sequence anew."""
 LEARNING_RATE = 1e-4
 WARM_LEARNING_RATE = 6e-4
 WARM_BATCH = 8
@@ -187,7 +191,11 @@ class LanguageModel:
         """Take the steps of a training one by one, while nothing is sampled."""
         self._training = True
         try:
-            while (told := self._computing.submit(next, steps, None).result()) is not None:
+            for number in count(1):
+                if (told := self._computing.submit(next, steps, None).result()) is None:
+                    return
+                if number % GIVE_BACK_EVERY == 0:
+                    self._computing.submit(_give_back_memory).result()
                 yield told
         finally:
             self._computing.submit(self._forget_loaded).result()
@@ -325,25 +333,28 @@ class LanguageModel:
         from safetensors.torch import load_file
 
         try:
-            state = load_file(self._at(step) / _STATE)
+            state, adapter = (load_file(self._at(step) / name) for name in (_STATE, _ADAPTER))
         except (OSError, SafetensorError) as error:
             raise DataError(
                 f"{self._at(step)} does not hold the state of step {step}: {error}; restore it, or train again"
             ) from None
-        strange = [name for name in self._parameters if f"weight.{name}" not in state]
+        saved = _adapter_names(self._parameters)
+        strange = [name for name in saved if name not in adapter]
         if strange:
             raise DataError(f"{self._at(step)} was made for another model: it has no '{strange[0]}'; train again")
-        return state
+        return state | {f"weight.{name}": adapter[written] for written, name in saved.items()}
 
     def _optimizer(self, step: int) -> Optimizer:
         self._load(step)
         self._sampler.forget()  # what conversations have left takes a gigabyte, and training needs it
-        state = self._read(step)
-        kept = {n: v for n, v in state.items() if n.startswith("weight.")} if "fine_tuned" in state else state
-        return Optimizer(self._parameters, kept)
+        _give_back_memory()
+        return Optimizer(self._parameters, self._read(step))
 
     def _save(self, step: int, optimizer: Optimizer, *, fine_tuned: bool = False) -> None:
-        """The adapter in peft's form and the optimizer's state, in a folder that is there whole or not at all."""
+        """The adapter in peft's form and the optimizer's moments, in a folder that is there whole or not at all.
+
+        After fine-tuning the optimizer begins anew, so that its moments are not kept.
+        """
         import torch
         from safetensors.torch import save_file
 
@@ -351,9 +362,10 @@ class LanguageModel:
             shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
         making = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._folder))
         try:
-            state = optimizer.state() | ({"fine_tuned": torch.ones(())} if fine_tuned else {})
-            save_file({name: value.contiguous() for name, value in state.items()}, making / _STATE)
-            save_file(_adapter_names(optimizer.weights()), making / _ADAPTER)
+            state = {"fine_tuned": torch.ones(())} if fine_tuned else optimizer.moments()
+            weights = optimizer.weights()
+            save_file(state, making / _STATE)
+            save_file({written: weights[name] for written, name in _adapter_names(weights).items()}, making / _ADAPTER)
             self._adapted.peft_config["default"].save_pretrained(str(making))
             _synced(*making.iterdir(), making)
             if self._at(step).exists():  # of a job that was broken off behind this line
@@ -377,6 +389,12 @@ class LanguageModel:
         return max((step for step in self.steps() if step and "fine_tuned" in self._read(step)), default=0)
 
 
+def _give_back_memory() -> None:
+    """Have the C library return what is free in it, where it can: after sequences of many lengths that is gigabytes."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 @contextmanager
 def _failing(requests: Sequence[Request]) -> Generator[None]:
     """Give what goes wrong to those who wait for these."""
@@ -398,9 +416,9 @@ def _with_adapter(model: Any) -> Any:
         return get_peft_model(model, config, autocast_adapter_dtype=False)
 
 
-def _adapter_names(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """As `peft` names them in a file: without the adapter's own name."""
-    return {name.replace(".default.", "."): value.contiguous() for name, value in weights.items()}
+def _adapter_names(weights: Iterable[str]) -> dict[str, str]:
+    """Names of weights by what `peft` calls them in a file: without the adapter's own name."""
+    return {name.replace(".default.", "."): name for name in weights}
 
 
 def _saved_steps(folder: Path) -> list[int]:

@@ -71,7 +71,7 @@ class Optimizer:
 
     Args:
         parameters: by name, in whatever precision the model computes; changed in place.
-        state: of an earlier step, as `state` gives it.
+        state: of an earlier step: its weights as `weight.NAME`, and what `moments` gave.
     """
 
     def __init__(self, parameters: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> None:
@@ -115,11 +115,11 @@ class Optimizer:
         """The exact weights by name."""
         return {name: exact.detach().clone() for name, exact in self._exact.items()}
 
-    def state(self) -> dict[str, torch.Tensor]:
-        """All that a later process needs to go on: weights, and Adam's moments."""
+    def moments(self) -> dict[str, torch.Tensor]:
+        """What a later process needs beside the weights to go on: Adam's moments, and how often it has stepped."""
         import torch
 
-        made: dict[str, torch.Tensor] = {f"weight.{name}": exact.detach().clone() for name, exact in self._exact.items()}
+        made: dict[str, torch.Tensor] = {}
         for name, exact in self._exact.items():
             if moments := self._adam.state.get(exact):
                 made["step"] = torch.as_tensor(moments["step"]).float().reshape(())

@@ -293,9 +293,10 @@ def test_what_a_killed_process_left_half_made_is_cleared_by_the_next_save(model)
     assert [path.name for path in model._folder.iterdir()] == ["step-000001"]
 
 
-def test_a_damaged_state_is_told_with_its_folder(model, tmp_path) -> None:
+@pytest.mark.parametrize("name", ["optimizer.safetensors", "adapter_model.safetensors"])
+def test_a_damaged_state_is_told_with_its_folder(model, tmp_path, name) -> None:
     fine_tuned(model)
-    (tmp_path / "states/step-000001/optimizer.safetensors").write_bytes(b"\0" * 64)
+    (tmp_path / "states/step-000001" / name).write_bytes(b"\0" * 64)
 
     with pytest.raises(DataError, match="step-000001 does not hold the state of step 1"):
         complete(model, step=1)
@@ -336,9 +337,10 @@ def test_the_optimizer_goes_on_where_the_weights_are_wherever_its_state_was_read
 
     ones = torch.ones(2)
     state = {"weight.a": ones, "mean.a": ones, "square.a": ones, "step": torch.ones(())}
-    made = Optimizer({"a": torch.ones(2, device="meta")}, state).state()
+    optimizer = Optimizer({"a": torch.ones(2, device="meta")}, state)
+    made = {**optimizer.moments(), **optimizer.weights()}
 
-    assert {made[name].device.type for name in ("weight.a", "mean.a", "square.a")} == {"meta"}
+    assert {made[name].device.type for name in ("a", "mean.a", "square.a")} == {"meta"}
 
 
 def test_the_clipped_loss_is_that_of_a_hand_calculation() -> None:
@@ -353,6 +355,79 @@ def test_the_clipped_loss_is_that_of_a_hand_calculation() -> None:
     assert float(loss) == pytest.approx(-(1.2 * 2.0 + 0.8 * 2.0))
     assert terms["loss/clipped"] == 1.0
     assert terms["loss/ratio"] == pytest.approx(2.2)
+
+
+def test_cispo_weighs_log_probabilities_with_a_ratio_that_is_held_to_five() -> None:
+    from gradient_rl.embedded.sequences import Sequence_
+    from gradient_rl.embedded.update import Settings, policy_loss
+
+    sequence = Sequence_([1, 2, 3], 2.0, [1, 2], [math.log(0.05), math.log(0.5)])
+    new = torch.tensor([math.log(0.4), math.log(0.25)], requires_grad=True)
+    loss, terms = policy_loss(sequence, new, Settings(1e-3, {"ppo": False}))
+    loss.backward()
+
+    # Ratios 8, held to 1 + epsilon_high = 5, and 0.5, both constants of the gradient.
+    assert new.grad is not None
+    assert new.grad.tolist() == pytest.approx([-5.0 * 2.0, -0.5 * 2.0])
+    assert float(loss.detach()) == pytest.approx(-2.0 * (5.0 * math.log(0.4) + 0.5 * math.log(0.25)))
+    assert terms["loss/clipped"] == 1.0
+
+
+def test_the_gradient_of_the_clipped_loss_is_that_of_finite_differences() -> None:
+    from gradient_rl.embedded.sequences import Sequence_
+    from gradient_rl.embedded.update import Settings, policy_loss
+
+    sequence = Sequence_([1, 2, 3, 4], -1.5, [1, 2, 3], [math.log(0.5), math.log(0.5), math.log(0.5)])
+
+    def loss(logprobs) -> torch.Tensor:
+        return policy_loss(sequence, logprobs, Settings(1e-3, {"ppo": True, "epsilon": 0.2}))[0]
+
+    # Ratios 1.1, 0.6 and 1.5 under a negative advantage: the second is clipped, the others are not.
+    at = torch.tensor([math.log(0.55), math.log(0.3), math.log(0.75)], requires_grad=True)
+    loss(at).backward()
+    step, ones = 1e-2, torch.eye(3)
+    with torch.no_grad():
+        expected = [float(loss(at + step * one) - loss(at - step * one)) / (2 * step) for one in ones]
+
+    assert at.grad is not None
+    assert at.grad.tolist() == pytest.approx(expected, abs=1e-3)
+    assert at.grad[1] == 0.0
+
+
+def test_entropy_is_that_of_what_a_token_was_drawn_from(model) -> None:
+    from gradient_rl.embedded.update import Scorer
+
+    sequence = sequence_of(complete(model))
+    scorer = Scorer(model._model)
+    with torch.no_grad():
+        _, entropy = scorer.score(sequence)
+        expected = torch.distributions.Categorical(logits=scorer.logits(sequence)).entropy()
+
+    assert entropy.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_tokens_are_drawn_by_their_share() -> None:
+    from gradient_rl.embedded.generation import _drawn
+
+    shares = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
+    generator = torch.Generator().manual_seed(3)
+    drawn = [_drawn(shares.log(), generator) for _ in range(4000)]
+    # A share of 0.5 has a standard error of 0.008 here.
+    found = [drawn.count(token) / len(drawn) for token in range(6)]
+
+    assert found == pytest.approx(shares.tolist(), abs=0.035)
+    assert found[0] == found[2] == found[5] == 0.0
+
+
+def test_weights_load_without_a_network_from_a_folder_with_a_blank(tmp_path, monkeypatch) -> None:
+    from gradient_rl.embedded.weights import load
+    from tests.embedded.tiny_lm import save_tiny
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    made = load(str(save_tiny(tmp_path / "my weights")))
+
+    assert made.model.config.num_hidden_layers == 2
+    assert made.tokenizer.chat_template
 
 
 def test_only_sampled_tokens_are_learned_from(model) -> None:
