@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gradient_rl.training.loop import Plan
 
 
-OWN_SHARE = 0.5
-"""Share of the examples that may be further wordings of the folder's own tasks before other worlds are asked for theirs."""
+WORDINGS = 2
+"""Examples of each of the folder's own tasks, on the mean, before another world is asked for its own."""
 TRADE = "logistics"
 WORLD_RECORDS = 600
 WORLD_TASKS = 200
@@ -39,8 +39,7 @@ def examples_for(plan: Plan, data: Path, count: int, seed: int) -> tuple[Traject
     """
     from gradient_rl.training.demonstrations import demonstrations
 
-    own = count if len(plan.train) >= count else max(len(plan.train), round(OWN_SHARE * count))
-    made = demonstrations(plan.train, plan.setting, own, seed)
+    made = demonstrations(plan.train, plan.setting, min(count, WORDINGS * len(plan.train)), seed)
     if len(made) < count:
         made += _from_another_world(plan, count - len(made), seed)
     if not made:

@@ -151,8 +151,10 @@ def _signature(function: Mapping[str, Any]) -> str:
 
 
 def _hit(hit: Mapping[str, Any]) -> str:
+    """The id stands last: a model that reads from left to right knows then what it is the id of."""
     snippet = " ".join(str(hit.get("snippet", "")).split())[:MAX_SNIPPET_CHARS]
-    return " | ".join([str(hit.get("id")), str(hit.get("title")), snippet])
+    kind = str(hit.get("kind", "")).replace("_", " ")
+    return " | ".join(part for part in (kind, str(hit.get("title")), snippet, str(hit.get("id"))) if part)
 
 
 def _head(record: Mapping[str, Any]) -> str:

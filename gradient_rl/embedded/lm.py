@@ -38,7 +38,7 @@ RANK = 16
 ALPHA = 32
 """Adapters are scaled by ALPHA / RANK."""
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-CONCURRENCY = 32
+CONCURRENCY = 48
 """Replies that are sampled at once."""
 UPDATES = 4
 """Optimizer steps of one training job."""

@@ -90,9 +90,9 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 LOCAL: Mapping[str, object] = {
     "tasks_per_step": 5,
     "group_size": 8,
-    "learning_rate": 1e-4,
+    "learning_rate": 2e-4,
     "validate_every": 5,
-    "concurrency": 32,
+    "concurrency": 48,
     "max_completion_tokens": 128,
     "warm_start_learning_rate": 6e-4,
     "warm_start_batch": 4,

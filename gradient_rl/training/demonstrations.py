@@ -45,7 +45,8 @@ class Replayed:
 def demonstrations(tasks: Sequence[Task], setting: Setting, count: int, seed: int) -> tuple[Trajectory, ...]:
     """Up to `count` different episodes that earn their reward, in a drawn order; fewer where the tasks hold no more wordings.
 
-    Every task's own reference comes first, then what the heuristic policy solves, then references in other words.
+    Every task's own reference comes first, then each in other words, then what the heuristic policy solves, which takes more
+    calls to the same end, then references in yet other words.
 
     Args:
         tasks: never held-out ones.
@@ -75,12 +76,17 @@ def _played(tasks: Sequence[Task], setting: Setting, seed: int) -> Iterator[Traj
     rng.shuffle(order)
     for task in order:
         yield from _kept(Replayed(task.reference), task, setting, FULL_REWARD)
+    yield from _in_other_words(order, setting, rng)
     for task in order:
         yield from _kept(HeuristicPolicy(0.0), task, setting, HEURISTIC_REWARD)
-    for _ in range(MAX_ROUNDS):
-        for task in order:
-            calls = [_reworded(call, rng) for call in task.reference]
-            yield from _kept(Replayed(calls), task, setting, FULL_REWARD)
+    for _ in range(MAX_ROUNDS - 1):
+        yield from _in_other_words(order, setting, rng)
+
+
+def _in_other_words(tasks: Sequence[Task], setting: Setting, rng: random.Random) -> Iterator[Trajectory]:
+    for task in tasks:
+        calls = [_reworded(call, rng) for call in task.reference]
+        yield from _kept(Replayed(calls), task, setting, FULL_REWARD)
 
 
 def _kept(policy: Policy, task: Task, setting: Setting, least: float) -> Iterator[Trajectory]:

@@ -20,7 +20,7 @@ def test_few_tasks_are_worded_anew_and_another_world_gives_the_rest(plan) -> Non
     examples = examples_for(plan, DATA, 90, seed=0)
     own = [example for example in examples if example.digests.workspace == plan.setting.digests.workspace]
 
-    assert (len(examples), len(own)) == (90, 45)
+    assert (len(examples), len(own)) == (90, 2 * len(plan.train))
     assert {example.task_id for example in own} == {task.id for task in plan.train}
     assert min(example.reward.total for example in examples) >= 0.8
 

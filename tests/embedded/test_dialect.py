@@ -84,7 +84,7 @@ def test_words_before_a_call_keep_it_text_which_a_lenient_reader_may_read() -> N
 def test_hits_are_a_line_each() -> None:
     hits = {"hits": [{"id": "doc-1", "kind": "policy", "title": "Leave", "date": "2024-01-01", "snippet": "two\nweeks"}]}
 
-    assert brief(json.dumps(hits)) == "doc-1 | Leave | two weeks"
+    assert brief(json.dumps(hits)) == "policy | Leave | two weeks | doc-1"
 
 
 def test_no_hits_are_said_in_the_tools_own_words() -> None:
