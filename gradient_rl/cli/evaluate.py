@@ -235,7 +235,6 @@ def _play(plan: Plan, data: Path, artifacts: Path, resume: bool) -> Evaluation:
 
 
 def _rescore(files: Sequence[Path], data: Path, profile: str | None, baseline: str | None, as_json: bool) -> None:
-
     from gradient_rl.evaluation.rescore import parse_profile, rescore
     from gradient_rl.rewards.profile import RewardProfile
 
