@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -40,6 +41,8 @@ ALPHA = 32
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CONCURRENCY = 48
 """Replies that are sampled at once."""
+TURN_S = 60.0
+"""Seconds after which a state takes in no more requests as long as another state has some waiting."""
 UPDATES = 4
 """Optimizer steps of one training job."""
 GIVE_BACK_EVERY = 10
@@ -102,6 +105,7 @@ class LanguageModel:
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._loaded_step: int | None = None
+        self._loaded_at = 0.0
 
     def complete(
         self,
@@ -211,8 +215,8 @@ class LanguageModel:
 
     def _advance(self) -> None:
         """Take in what waits for the state that runs, and sample a token for each. What fails, fails for whom it concerns."""
-        step = [*self._running, *self._waiting][0].step
-        taken = [request for request in self._waiting if request.step == step][: CONCURRENCY - len(self._running)]
+        step, room = self._turn()
+        taken = [request for request in self._waiting if request.step == step][:room]
         for request in taken:
             self._waiting.remove(request)
         self._running += taken
@@ -229,6 +233,18 @@ class LanguageModel:
             if request.done:
                 request.ended.set()
         self._running = [request for request in self._running if not request.done]
+
+    def _turn(self) -> tuple[int, int]:
+        """The state that runs next, and how many requests it may take in.
+
+        It goes on with what has begun, and takes in more until its turn is over; or no request of another state would be
+        answered before the last of its own.
+        """
+        others = [request.step for request in self._waiting if request.step != self._loaded_step]
+        over = bool(others) and monotonic() - self._loaded_at > TURN_S
+        if self._running:
+            return self._running[0].step, 0 if over else CONCURRENCY - len(self._running)
+        return others[0] if over else self._waiting[0].step, CONCURRENCY
 
     def _told(self, sampling: Future[None]) -> None:
         """Tell everybody who waits that sampling broke off in a way that nobody foresaw."""
@@ -318,7 +334,7 @@ class LanguageModel:
             for name, parameter in self._parameters.items():
                 parameter.copy_(state.get(f"weight.{name}", self._fresh[name]))
         self._sampler.turn_to(step)
-        self._loaded_step = step
+        self._loaded_step, self._loaded_at = step, monotonic()
 
     def _forget_loaded(self) -> None:
         self._loaded_step = None

@@ -480,3 +480,33 @@ def test_conversations_of_two_states_go_on_side_by_side(model) -> None:
     assert first[0].logprobs != first[1].logprobs
     for step, said in later.items():
         assert recomputed(model, said, step) == pytest.approx(said.logprobs, abs=1e-4)
+
+
+def test_a_state_with_ever_more_to_do_leaves_another_its_turn(model, monkeypatch) -> None:
+    from gradient_rl.embedded import lm
+
+    fine_tuned(model)
+    complete(model, step=0)
+    monkeypatch.setattr(lm, "TURN_S", 0.0)
+    advance, asked, order = model._sampler.advance, [], []
+
+    def ask(step: int) -> None:
+        asked.append(threads.submit(complete, model, seed=len(asked), step=step))
+        asked[-1].add_done_callback(lambda _: order.append(step))
+
+    def advance_with_more_to_do(requests) -> None:
+        if requests[0].step == 0 and len(asked) < 60:
+            waiting = len(model._waiting)
+            ask(1 if len(asked) == 4 else 0)
+            while len(model._waiting) == waiting:
+                time.sleep(0.001)
+        advance(requests)
+
+    monkeypatch.setattr(model._sampler, "advance", advance_with_more_to_do)
+    with ThreadPoolExecutor(64) as threads:
+        ask(0)
+        for reply in asked:  # it grows meanwhile
+            reply.result(20)
+
+    assert len(asked) == 60
+    assert order.index(1) < 30
