@@ -29,13 +29,14 @@ type Key = tuple[Scalar, ...]
 
 SCHEMA_VERSION = 1
 _ELSEWHERE = "or give another folder with --artifacts"
+_GO_ON = "then run it again, a training or an evaluation with --resume"
 _REMEDIES = {
-    errno.ENOSPC: "free some space on that disk, then go on with --resume",
-    errno.EDQUOT: "free some of your disk quota, then go on with --resume",
-    errno.EFBIG: "raise the file size limit (ulimit -f), then go on with --resume",
+    errno.ENOSPC: f"free some space on that disk, {_GO_ON}",
+    errno.EDQUOT: f"free some of your disk quota, {_GO_ON}",
+    errno.EFBIG: f"raise the file size limit (ulimit -f), {_GO_ON}",
     errno.EACCES: f"make it writable, {_ELSEWHERE}",
     errno.EROFS: f"make it writable, {_ELSEWHERE}",
-    errno.EBADF: "it was closed, or an earlier write to it failed; start again with --resume",
+    errno.EBADF: f"it was closed, or an earlier write to it failed; find out why, {_GO_ON}",
 }
 
 LOCK_FILE = ".lock"

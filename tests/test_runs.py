@@ -357,7 +357,7 @@ def test_a_full_disk_leaves_the_journal_without_the_record(path: Path) -> None:
         with full_disk(), pytest.raises(ArtifactError, match=words):
             journal.append({"n": 1})
         assert journal.keys == {(0,)}
-        with pytest.raises(ArtifactError, match="an earlier write to it failed; start again with --resume"):
+        with pytest.raises(ArtifactError, match="an earlier write to it failed; find out why"):
             journal.append({"n": 2})
     assert path.read_bytes() == b'{"n":0}\n'
 
@@ -378,7 +378,7 @@ def test_a_failed_sync_is_no_acknowledgement(path: Path, monkeypatch: pytest.Mon
     [
         (errno.EACCES, "make it writable, or give another folder with --artifacts"),
         (errno.EROFS, "make it writable, or give another folder with --artifacts"),
-        (errno.EDQUOT, "free some of your disk quota, then go on with --resume"),
+        (errno.EDQUOT, "free some of your disk quota, then run it again"),
         (errno.EFBIG, "raise the file size limit"),
         (errno.EIO, "check that path, or give another folder with --artifacts"),
     ],

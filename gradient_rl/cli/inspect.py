@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -95,7 +96,7 @@ def list_(
                 damaged=damage_objects(rows.damaged),
             )
             return
-        _list(rows, chosen)
+        _list(rows, chosen, _same(artifacts, data))
         _note_other_workspaces(chosen, data_dir(data))
 
 
@@ -121,7 +122,9 @@ def show(
             _object(schema_version=SCHEMA_VERSION, **as_object(row.id, str(row.file), row.line, trajectory, background))
             return
         _print(shown(row.id, f"{row.file} line {row.line}", trajectory, background))
-        put(f"\nNext: gradient-inspect list --task {row.task_id} shows who else worked on it, diff A B two of them aligned.")
+        same = _same(artifacts, data)
+        others = f"gradient-inspect list --task {row.task_id}{same}"
+        put(f"\nNext: {others} shows who else worked on it, diff A B two of them aligned.")
 
 
 @app.command()
@@ -145,20 +148,20 @@ def diff(
         if not isinstance(a, str) and not isinstance(b, str):
             if task is not None and task != a.task_id:
                 raise UsageError(f"--task {task}: both trajectories are of task '{a.task_id}'; leave --task out")
-            _align(a, b, data_dir(data), as_json)
+            _align(a, b, artifacts, data, as_json)
             return
         compared, left_out = preferred(rows, str(a), str(b), task)
         if left_out:
             warn(left_out)
         found = differences(compared, str(a), str(b))
         if task is None:
-            _differences(found, str(a), str(b), as_json)
+            _differences(found, str(a), str(b), as_json, _same(artifacts, data))
             return
         chosen = next((each for each in found if each.task_id == task), None)
         if chosen is None:
             known = ", ".join(sorted(each.task_id for each in found))
             raise UsageError(f"--task {task} was not played by both; they have in common {known}")
-        _align(chosen.first, chosen.second, data_dir(data), as_json, chosen)
+        _align(chosen.first, chosen.second, artifacts, data, as_json, chosen)
 
 
 @app.command()
@@ -182,7 +185,8 @@ def curves(artifacts: PathOption = ARTIFACTS, as_json: JsonOption = False, debug
         for line in curves_text(metrics, unicode=_shows("▁█●○┤└─")):
             put(line)
         label = f"{metrics[0].run_id}, steps {metrics[0].step} to {metrics[-1].step}"
-        put(f"\nRun {label}. Next: gradient-inspect diff A@0 A@latest shows how the behaviour of policy A changed.")
+        compare = f"gradient-inspect diff A@0 A@latest{_same(artifacts)}"
+        put(f"\nRun {label}. Next: {compare} shows how the behaviour of policy A changed.")
 
 
 @app.command()
@@ -324,7 +328,7 @@ def _refusing_none(made: Iterable[dict[str, object]], source: Path, chosen: Sequ
         raise NothingToReadError(f"{source} makes no example: {why}; leave a filter out")
 
 
-def _list(rows: Rows, chosen: tuple[Row, ...]) -> None:
+def _list(rows: Rows, chosen: tuple[Row, ...], same: str) -> None:
     from gradient_rl.report.inspect import summary, table
 
     if chosen:
@@ -334,8 +338,14 @@ def _list(rows: Rows, chosen: tuple[Row, ...]) -> None:
         cut_note = " Questions are shortened here; show has the whole." if cut else ""
     else:
         cut_note = " No trajectory fits; leave a filter out."
-    following = "\nNext: gradient-inspect show ID" if chosen else ""
+    following = f"\nNext: gradient-inspect show ID{same}" if chosen else ""
     put(f"\n{summary(chosen, rows.rows)}.{cut_note}{following}")
+
+
+def _same(artifacts: Path, data: Path | None = None) -> str:
+    """The options with which the next command reads the same episodes and records, a blank before each."""
+    given = {"--artifacts": artifacts if artifacts != ARTIFACTS else None, "--data": data}
+    return "".join(f" {option} {shlex.quote(str(path))}" for option, path in given.items() if path is not None)
 
 
 def _note_other_workspaces(chosen: Iterable[Row], folder: Path) -> None:
@@ -350,7 +360,7 @@ def _note_other_workspaces(chosen: Iterable[Row], folder: Path) -> None:
         warn(f"played on another version of the workspace than {folder} holds: {other} of {of}")
 
 
-def _differences(found: tuple[TaskDifference, ...], first: str, second: str, as_json: bool) -> None:
+def _differences(found: tuple[TaskDifference, ...], first: str, second: str, as_json: bool, same: str) -> None:
     from gradient_rl.report.divergence import counted, difference_object, task_table
     from gradient_rl.report.inspect import SCHEMA_VERSION
 
@@ -358,10 +368,10 @@ def _differences(found: tuple[TaskDifference, ...], first: str, second: str, as_
         _object(schema_version=SCHEMA_VERSION, a=first, b=second, tasks=[difference_object(each) for each in found])
         return
     _print([task_table(found, first, second)])
-    put(f"\n{counted(found)}.\nNext: gradient-inspect diff {first} {second} --task {found[0].task_id}")
+    put(f"\n{counted(found)}.\nNext: gradient-inspect diff {first} {second} --task {found[0].task_id}{same}")
 
 
-def _align(a: Row, b: Row, folder: Path, as_json: bool, of: TaskDifference | None = None) -> None:
+def _align(a: Row, b: Row, artifacts: Path, data: Path | None, as_json: bool, of: TaskDifference | None = None) -> None:
     from gradient_rl.report.artifacts import load
     from gradient_rl.report.divergence import (
         align,
@@ -375,7 +385,7 @@ def _align(a: Row, b: Row, folder: Path, as_json: bool, of: TaskDifference | Non
     from gradient_rl.report.library import read_library
 
     pair = load(a), load(b)
-    library = read_library(folder)
+    library = read_library(data_dir(data))
     notes = list(dict.fromkeys(note for each in pair for note in library.background(each).notes))
     task: Task | None = library.background(pair[0]).task
     if as_json:
@@ -390,7 +400,8 @@ def _align(a: Row, b: Row, folder: Path, as_json: bool, of: TaskDifference | Non
     console = stdout_console()
     _print(side_by_side((a.id, b.id), pair, task, console.width))
     samples = of_samples(of) if of else ""
-    put(f"\n{samples}\nNext: gradient-inspect show {b.id}" if samples else f"\nNext: gradient-inspect show {b.id}")
+    following = f"\nNext: gradient-inspect show {b.id}{_same(artifacts, data)}"
+    put(f"\n{samples}{following}" if samples else following)
 
 
 def _findings(verdict: Verdict, folder: Path) -> None:

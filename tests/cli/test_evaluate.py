@@ -208,7 +208,7 @@ def test_a_full_disk_ends_the_run_with_a_remedy_and_without_a_result(tmp_path: P
     ran = subprocess.run(["bash", "-c", made], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
 
     assert ran.returncode == 74
-    assert "cannot be written: File too large; raise the file size limit (ulimit -f), then go on with --resume" in ran.stderr
+    assert "cannot be written: File too large; raise the file size limit (ulimit -f), then run it again" in ran.stderr
     assert not (tmp_path / "artifacts" / "eval.json").exists()
     evaluate(tmp_path, "--resume")
     assert result(tmp_path).policies["heuristic"].n_episodes == 12

@@ -46,7 +46,7 @@ def test_a_list_has_a_line_a_trajectory_and_says_what_is_next(folder: Path, tiny
     assert ran.exit_code == 0
     assert [line.split()[0] for line in lines[:3]] == ["id", "eval.strong/tiny-1/0", "eval.weak/tiny-1/0"]
     assert "2 trajectories, mean reward 0.500." in ran.stdout
-    assert lines[-1] == "Next: gradient-inspect show ID"
+    assert lines[-1] == f"Next: gradient-inspect show ID --data {tiny_data}"
     assert ran.stderr.endswith("holds: 2 of 2 trajectories\n")
     assert "warning: played on another version of the workspace than" in ran.stderr
 
@@ -136,6 +136,16 @@ def test_two_policies_are_compared_task_by_task(folder: Path) -> None:
 
     assert "tiny-1  superseded  0.000   1.000  +1.000" in ran.stdout
     assert ran.stdout.endswith("Next: gradient-inspect diff weak strong --task tiny-1\n")
+
+
+def test_the_next_command_reads_the_same_folders(folder: Path, tiny_data: Path) -> None:
+    elsewhere = folder / "my runs"
+    (folder / "artifacts").rename(elsewhere)
+    same = ["--artifacts", elsewhere, "--data", tiny_data]
+
+    for command in (["list"], ["show", "strong"], ["diff", "weak", "strong"], ["diff", "weak", "strong", "--task", "tiny-1"]):
+        said = inspect(*command, *same).stdout
+        assert f"--artifacts '{elsewhere}' --data {tiny_data}" in said[said.index("Next: ") :]
 
 
 def test_on_one_task_they_are_aligned(folder: Path, tiny_data: Path) -> None:
