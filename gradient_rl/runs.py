@@ -43,6 +43,24 @@ LOCK_FILE = ".lock"
 """In a folder that has, or had, one writer at a time."""
 
 
+@contextmanager
+def telling(path: Path, action: str) -> Generator[None]:
+    """Turn a refusal of the file system into one sentence with the path and a remedy.
+
+    Args:
+        path: what is worked on.
+        action: what was to be done with it, such as `written`.
+
+    Raises:
+        ArtifactError: the block raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, f"check that path, {_ELSEWHERE}")
+        raise ArtifactError(f"{path} cannot be {action}: {error.strerror or error}; {remedy}") from error
+
+
 def raise_damage(fault: DataError) -> NoReturn:
     """Stop at the first damaged line, the default; a list's `append` collects the faults and reads on."""
     raise fault
@@ -61,7 +79,7 @@ def hold_folder(folder: Path) -> Generator[None]:
     from filelock import FileLock, Timeout  # 30 ms, which a command that only reads need not pay
 
     pid_file = folder / ".lock.pid"
-    with _told(folder, "prepared"):
+    with telling(folder, "prepared"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK_FILE, timeout=0, thread_local=False)
         try:
@@ -102,7 +120,7 @@ class Journal:
         self.torn = 0
         """Torn tails in `NAME.torn`, over all the times that the file was opened."""
         self._key = tuple(key)
-        with _told(path, "opened"):
+        with telling(path, "opened"):
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             self._end = self._repair()
@@ -124,7 +142,7 @@ class Journal:
         if len(set(keys)) < len(keys):
             raise DataError(f"{self.path}, new records: two of them have the same key")
         lines = b"".join(json_line(record) for record in records)
-        with _told(self.path, "written"):
+        with telling(self.path, "written"):
             try:
                 _write_all(self._fd, lines)
                 os.fsync(self._fd)
@@ -151,7 +169,7 @@ class Journal:
     def _repair(self) -> int:
         """Move a torn tail aside, and return the length of the rest once all of that is on the disk."""
         torn = self.path.with_name(f"{self.path.name}.torn")
-        with _told(self.path, "repaired"):
+        with telling(self.path, "repaired"):
             end, tail = _split_tail(self._fd)
             moved = torn.read_bytes() if torn.exists() else b""
             # A crash between the move and the cut leaves the tail in both files, and it is not moved again.
@@ -197,7 +215,7 @@ def read_journal(path: Path, on_damage: Callable[[DataError], None] = raise_dama
     """
     if not path.exists():
         raise NothingToReadError(f"{path} is not there; check the path, {_ELSEWHERE}")
-    with _told(path, "read"), path.open("rb") as file:
+    with telling(path, "read"), path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip() and line.endswith(b"\n"):
                 try:
@@ -222,7 +240,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
         ArtifactError: the file system refuses; the old file is intact and the temporary one gone.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    with _told(path, "written"):
+    with telling(path, "written"):
         fd = _open_alone(temporary, path)
         try:
             if os.fstat(fd).st_size:  # of a killed run
@@ -370,7 +388,7 @@ def archive_earlier_run(folder: Path, manifest: str, patterns: Iterable[str]) ->
     moving = sorted(found - {folder / manifest}) + [p for p in [folder / manifest] if p.exists()]
     if not moving:
         return None
-    with _told(folder, "cleared for a new run"):
+    with telling(folder, "cleared for a new run"):
         home = folder / "runs" / _label(folder / manifest, moving)
         homes = (home if i == 1 else home.with_name(f"{home.name}-{i}") for i in count(1))
         target = next(h for h in homes if not any((h / path.name).exists() for path in moving))
@@ -380,16 +398,6 @@ def archive_earlier_run(folder: Path, manifest: str, patterns: Iterable[str]) ->
         for changed in (target, target.parent, folder):
             _sync_folder(changed)
     return target
-
-
-@contextmanager
-def _told(path: Path, action: str) -> Generator[None]:
-    """Turn a refusal of the file system into one sentence with the path and a remedy."""
-    try:
-        yield
-    except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0, f"check that path, {_ELSEWHERE}")
-        raise ArtifactError(f"{path} cannot be {action}: {error.strerror or error}; {remedy}") from error
 
 
 def _holder(pid_file: Path) -> str:

@@ -142,7 +142,8 @@ def evaluate(
         )
         specs = [*(policy or ()), baseline or ""]
         with _server_for(specs, artifacts, base_url) as url:
-            catalog = _catalog(find_access(url, api_key_env, price_per_million), specs)
+            own = url != base_url
+            catalog = _catalog(find_access(url, api_key_env, price_per_million, own=own), specs)
             if attack:
                 refuse_gates(fail_under or [])
                 run_attack(request, catalog, data_dir(data), artifacts, (attack_style or [], attack_aim or []), resume, as_json)
@@ -168,7 +169,10 @@ def _server_for(specs: Sequence[str], artifacts: Path, base_url: str | None) -> 
         return
     from gradient_rl.embedded.models import served_model
     from gradient_rl.embedded.server import serving
+    from gradient_rl.runs import hold_folder
 
+    with hold_folder(artifacts):
+        pass  # a model beside a training in the same folder would only take its cores, before the folder is refused
     with serving(served_model(_base_model(folder.parent), folder), folder=folder) as server:
         yield server.base_url
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 """Name of the backend that runs on this machine, and of its folder under the checkpoints."""
+OWN_DEADLINE_S = 7 * 86400.0
+"""Of a job or a reply of a server in this process: it is at work as long as we are, and asking again brings nothing sooner."""
 
 BaseUrlOption = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="Of the server, up to its version: http://127.0.0.1:8000/v1.")
@@ -54,11 +56,13 @@ def environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
-def find_access(base_url: str | None, key_name: str | None, price: str | None) -> Access:
-    """How endpoints are reached, by these options and the environment."""
+def find_access(base_url: str | None, key_name: str | None, price: str | None, *, own: bool = False) -> Access:
+    """How endpoints are reached, by these options and the environment; `own`: the server is in this process."""
     from gradient_rl.policies.adapters import Access
+    from gradient_rl.policies.endpoint import REPLY_TIMEOUT_S
 
-    return Access(base_url, environment(), key_name, read_price(price))
+    timeout_s = OWN_DEADLINE_S if own else REPLY_TIMEOUT_S
+    return Access(base_url, environment(), key_name, read_price(price), timeout_s)
 
 
 def needed_key(values: Mapping[str, str], key_name: str | None, base_url: str) -> str:

@@ -17,6 +17,7 @@ import typer
 from gradient_rl.cli.interrupt import ask_to_stop, stopping_on_interrupt
 from gradient_rl.cli.remote import (
     EMBEDDED,
+    OWN_DEADLINE_S,
     BaseUrlOption,
     KeyOption,
     PriceOption,
@@ -63,9 +64,6 @@ ART = "art"
 STOP_ON_HACKING, GO_ON = "--stop-on-hacking", "--no-stop-on-hacking"
 SERVERLESS_URL = "https://api.training.wandb.ai/v1"
 """ART's own default; no environment variable changes it."""
-
-OWN_DEADLINE_S = 7 * 86400.0
-"""Of a job on a server of our own, which is at work as long as this process is: no time is too long for it."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -224,7 +222,7 @@ def _opening(config: TrainingConfig, remote: Remote, dry_run: bool) -> Opening:
     if config.policy == "linear":
         return _open_linear
     if config.policy == ART:
-        return _opening_art(remote)
+        return _opening_art(config, remote)
     remedy = "add --dry-run to see what its episodes would be worth" if config.policy in entries else "name one of those"
     raise UsageError(f"--policy {config.policy} cannot learn; what learns is linear and {ART}; {remedy}")
 
@@ -262,11 +260,11 @@ def _open_linear(plan: Plan, artifacts: Path) -> Generator[Learner]:
     yield LinearLearner(plan.config, artifacts / CHECKPOINTS)
 
 
-def _opening_art(remote: Remote) -> Opening:
+def _opening_art(config: TrainingConfig, remote: Remote) -> Opening:
     from gradient_rl.policies.endpoint import Endpoint
 
     if remote.backend == EMBEDDED:
-        return _opening_embedded(remote)
+        return _opening_embedded(config, remote)
     if remote.backend != "serverless":
         raise UsageError(f"--backend {remote.backend}: there is no such backend; there are serverless, embedded")
     url = remote.base_url or SERVERLESS_URL
@@ -283,9 +281,12 @@ def _opening_art(remote: Remote) -> Opening:
     return open_art
 
 
-def _opening_embedded(remote: Remote) -> Opening:
+def _opening_embedded(config: TrainingConfig, remote: Remote) -> Opening:
+    from gradient_rl.embedded.models import check_base_model
+
     if remote.base_url is not None:
         raise UsageError("--base-url does not go with --backend embedded, which starts its own server; leave one of them out")
+    check_base_model(config.base_model)
 
     @contextmanager
     def open_embedded(plan: Plan, artifacts: Path) -> Generator[Learner]:
@@ -305,7 +306,16 @@ def _opening_embedded(remote: Remote) -> Opening:
 def _embedded_service(base_url: str, name: str, price: Price | None) -> Service:
     from gradient_rl.training.art import Service
 
-    return Service(base_url, "local", name, price, reads_examples=True, jobs_outlive_us=False, job_deadline_s=OWN_DEADLINE_S)
+    return Service(
+        base_url,
+        "local",
+        name,
+        price,
+        reads_examples=True,
+        jobs_outlive_us=False,
+        job_deadline_s=OWN_DEADLINE_S,
+        reply_timeout_s=OWN_DEADLINE_S,
+    )
 
 
 def _art_learner(plan: Plan, artifacts: Path, service: Service) -> Learner:

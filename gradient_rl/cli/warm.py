@@ -83,4 +83,4 @@ def told(plan: Plan, *, uploads: bool) -> None:
     if not plan.config.warm_start:
         return
     where = "; they are uploaded to Weights & Biases as an artifact" if uploads else ""
-    say(f"Before the first step the model imitates {plan.config.warm_start:,} verified examples{where}.")
+    say(f"Before the first step the model imitates up to {plan.config.warm_start:,} verified examples{where}.")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import torch
 
 ATTENTION = "gradient_threads"
-MAX_KEPT_TOKENS = 120_000
-"""Tokens whose keys and values are kept for conversations that may go on; 23 KB each for SmolLM2-135M."""
+MAX_KEPT_BYTES = 3_000_000_000
+"""Of keys and values kept for conversations that may go on; a token of SmolLM2-135M takes 23 KB in bfloat16, 46 in float32."""
 _GROWTH = 512
 _SHORT = 8
 """A piece is at least so long: the token that ends a reply is read with the message behind it."""
@@ -37,9 +37,10 @@ _TAIL = 12
 
 
 class Thread:
-    """The tokens of one conversation that were read, with their keys and values."""
+    """The tokens of one conversation that were read under the weights of a step, with their keys and values."""
 
-    def __init__(self, layers: int) -> None:
+    def __init__(self, layers: int, step: int) -> None:
+        self.step = step
         self.tokens: list[int] = []
         self._keys: list[Any] = [None] * layers
         self._values: list[Any] = [None] * layers
@@ -54,9 +55,14 @@ class Thread:
         self._values[layer][start:end] = values
         return self._keys[layer][:end], self._values[layer][:end]
 
+    @property
+    def bytes(self) -> int:
+        """What the keys and values take."""
+        return sum(held.nbytes for held in (*self._keys, *self._values) if held is not None)
+
     def copied(self, length: int) -> Thread:
         """A new thread of the first `length` tokens."""
-        made = Thread(len(self._keys))
+        made = Thread(len(self._keys), self.step)
         made.tokens = self.tokens[:length]
         made._keys = [keys[:length].clone() for keys in self._keys]
         made._values = [values[:length].clone() for values in self._values]
@@ -108,17 +114,16 @@ class Sampler:
         self._model = model
         self._ends = frozenset(end_ids)
         self._decode = decode
+        self._step = 0
         self._kept: list[Thread] = []
-        self._by_step: dict[int, list[Thread]] = {}
 
     def turn_to(self, step: int) -> None:
         """Go on with the threads of a step, whose weights are in place now; those of other steps wait."""
-        self._kept = self._by_step.setdefault(step, [])
+        self._step = step
 
     def forget(self) -> None:
         """Drop every thread."""
-        self._kept = []
-        self._by_step.clear()
+        self._kept.clear()
 
     def begin(self, request: Request) -> None:
         """Read the prompt and sample the first token."""
@@ -142,11 +147,13 @@ class Sampler:
         """A thread that holds the longest known beginning of a prompt, at least one token short of it."""
         found, length = None, 0
         for thread in self._kept:
+            if thread.step != self._step:
+                continue
             common = self._usable(thread.tokens, prompt)
             if common > length:
                 found, length = thread, common
         if found is None:
-            return Thread(self._model.config.num_hidden_layers)
+            return Thread(self._model.config.num_hidden_layers, self._step)
         if length == len(found.tokens):
             self._kept.remove(found)
             return found
@@ -198,9 +205,9 @@ class Sampler:
 
     def _keep(self, thread: Thread) -> None:
         self._kept.append(thread)
-        held = sum(len(kept.tokens) for threads in self._by_step.values() for kept in threads)
-        while held > MAX_KEPT_TOKENS and len(self._kept) > 1:
-            held -= len(self._kept.pop(0).tokens)
+        held = sum(kept.bytes for kept in self._kept)
+        while held > MAX_KEPT_BYTES and len(self._kept) > 1:
+            held -= self._kept.pop(0).bytes
 
 
 def _sample(logits: torch.Tensor, temperature: float, generator: Any) -> tuple[int, float]:

@@ -167,6 +167,9 @@ class LinearModel:
             for path in [checkpoint_path(self._folder, step) for step in steps] if self._folder else ():
                 path.unlink(missing_ok=True)
 
+    def close(self) -> None:
+        """See `ServedModel.close`: a completion takes no time."""
+
     def _keep(self, step: int, state: _State) -> None:
         with self._lock:
             if self._folder:

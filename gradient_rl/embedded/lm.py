@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ from gradient_rl.embedded.update import Optimizer, Scorer, Settings, imitate, im
 from gradient_rl.embedded.weights import Loaded, check_extra, load
 from gradient_rl.errors import DataError, GradientError, UsageError
 from gradient_rl.rewards.advantages import Estimator
+from gradient_rl.runs import telling
 
 if TYPE_CHECKING:
     import torch
@@ -61,8 +62,9 @@ class LanguageModel:
 
     Each step is a folder `step-000003` with the adapter as `peft` writes it, which `PeftModel.from_pretrained` reads, and the
     optimizer's state. Of a job's config it reads `learning_rate`, `scale_rewards`, `ppo`, `epsilon`, `epsilon_high`,
-    `kl_penalty_coef` and `kl_penalty_reference_step` (if not given, the last state that was fine-tuned on examples, else the
-    base). What is to be trained on is sampled at temperature 1. Sampling waits while a job trains.
+    `kl_penalty_coef`, `kl_penalty_step_lag` and `kl_penalty_reference_step` (if neither is given, the last state that was
+    fine-tuned on examples, else the base). What is to be trained on is sampled at temperature 1. Sampling waits while a job
+    trains.
 
     Everything is computed in one thread: each thread that computes has a team of its own in OpenMP, and two teams on two cores
     take turns instead of working side by side.
@@ -101,7 +103,7 @@ class LanguageModel:
         self._ends = _end_ids(loaded)
         self._sampler = Sampler(self._model, self._ends, self._decoded)
         self._scorer = Scorer(self._model)
-        self._training = False
+        self._training = self._closed = False
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._loaded_step: int | None = None
@@ -122,7 +124,7 @@ class LanguageModel:
         self._refuse_too_long(len(prompt) + 1)
         request = Request(prompt, step, temperature, min(max_tokens, self._context - len(prompt)), seed)
         self._waiting.append(request)
-        self._computing.submit(self._sample).add_done_callback(self._told)
+        self._computing.submit(self._sample)
         request.ended.wait()
         if request.failure is not None:
             raise request.failure
@@ -142,7 +144,8 @@ class LanguageModel:
 
         def steps() -> Iterator[Mapping[str, float]]:
             penalised = settings.kl_coefficient > 0 and bool(sequences)
-            penalty = self._penalise(sequences, config, settings.kl_coefficient) if penalised else {}
+            reference = self._reference(config, step) if penalised else 0
+            penalty = self._penalise(sequences, reference, settings.kl_coefficient) if penalised else {}
             optimizer = self._optimizer(step)
             if sequences:
                 for told in improve(self._scorer, optimizer, sequences, settings, random.Random(step)):
@@ -179,6 +182,11 @@ class LanguageModel:
             self._at(step).rename(gone)
             shutil.rmtree(gone, ignore_errors=True)
 
+    def close(self) -> None:
+        """See `ServedModel.close`."""
+        self._closed = True
+        self._computing.submit(self._sample).result()
+
     def logprobs(self, sequence: Sequence_, step: int) -> torch.Tensor:
         """Log-probabilities of the sampled tokens of a sequence at a step, computed as training computes them."""
 
@@ -204,14 +212,22 @@ class LanguageModel:
         finally:
             self._computing.submit(self._forget_loaded).result()
             self._training = False
-            self._computing.submit(self._sample).add_done_callback(self._told)
+            self._computing.submit(self._sample)
 
     # Sampling. What follows runs in the computing thread.
 
     def _sample(self) -> None:
         """Work on all that waits, until nothing does; a call that finds nothing to do is no loss."""
-        while (self._waiting or self._running) and not self._training:
-            self._advance()
+        try:
+            while (self._waiting or self._running) and not self._training:
+                if self._closed:
+                    raise UsageError("the server is stopping; ask another one")
+                self._advance()
+        except Exception as failure:  # noqa: BLE001 - closed, or broken in whatever way: who waits is told, or waits for ever
+            while broken := self._running or self._waiting:
+                request = broken.pop()
+                request.failure = failure
+                request.ended.set()
 
     def _advance(self) -> None:
         """Take in what waits for the state that runs, and sample a token for each. What fails, fails for whom it concerns."""
@@ -245,16 +261,6 @@ class LanguageModel:
         if self._running:
             return self._running[0].step, 0 if over else CONCURRENCY - len(self._running)
         return others[0] if over else self._waiting[0].step, CONCURRENCY
-
-    def _told(self, sampling: Future[None]) -> None:
-        """Tell everybody who waits that sampling broke off in a way that nobody foresaw."""
-        if (failure := sampling.exception()) is not None:
-            broken = [*self._waiting, *self._running]
-            self._waiting.clear()
-            self._running.clear()
-            for request in broken:
-                request.failure = failure
-                request.ended.set()
 
     def _completion(self, request: Request, number: int, tools: Sequence[Message]) -> Completion:
         text_ids = [token for token in request.token_ids if token not in self._ends]
@@ -370,33 +376,45 @@ class LanguageModel:
         """The adapter in peft's form and the optimizer's moments, in a folder that is there whole or not at all.
 
         After fine-tuning the optimizer begins anew, so that its moments are not kept.
+
+        Raises:
+            ArtifactError: the file system refuses.
         """
         import torch
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         for left in self._folder.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
-        making = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._folder))
-        try:
-            state = {"fine_tuned": torch.ones(())} if fine_tuned else optimizer.moments()
-            weights = optimizer.weights()
-            save_file(state, making / _STATE)
-            save_file({written: weights[name] for written, name in _adapter_names(weights).items()}, making / _ADAPTER)
-            self._adapted.peft_config["default"].save_pretrained(str(making))
-            _synced(*making.iterdir(), making)
-            if self._at(step).exists():  # of a job that was broken off behind this line
-                self.forget([step])
-            making.rename(self._at(step))
-            _synced(self._folder)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
+        state = {"fine_tuned": torch.ones(())} if fine_tuned else optimizer.moments()
+        weights = optimizer.weights()
+        adapter = {written: weights[name] for written, name in _adapter_names(weights).items()}
+        with telling(self._at(step), "written"):
+            making = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._folder))
+            try:
+                # The library's own `save_file` tells of a full disk in an error that names neither it nor the file.
+                (making / _STATE).write_bytes(save(state))
+                (making / _ADAPTER).write_bytes(save(adapter))
+                self._adapted.peft_config["default"].save_pretrained(str(making))
+                _synced(*making.iterdir(), making)
+                if self._at(step).exists():  # of a job that was broken off behind this line
+                    self.forget([step])
+                making.rename(self._at(step))
+                _synced(self._folder)
+            finally:
+                shutil.rmtree(making, ignore_errors=True)
 
-    def _penalise(self, sequences: Sequence[Sequence_], config: Mapping[str, Any], coefficient: float) -> dict[str, float]:
+    def _reference(self, config: Mapping[str, Any], step: int) -> int:
+        """The step whose divergence is penalised in a training from a step."""
+        lag, reference = config.get("kl_penalty_step_lag"), config.get("kl_penalty_reference_step")
+        if lag is not None:
+            return max(0, step - int(lag))
+        return self._fine_tuned_step() if reference is None else int(reference)
+
+    def _penalise(self, sequences: Sequence[Sequence_], reference: int, coefficient: float) -> dict[str, float]:
         """ART's penalty: a token's advantage less what its log-ratio to the reference exceeds the batch's mean by."""
         import torch
 
-        step = config.get("kl_penalty_reference_step")
-        self._load(self._fine_tuned_step() if step is None else int(step))
+        self._load(reference)
         with torch.no_grad():
             references = [self._scorer.score(sequence)[0].tolist() for sequence in sequences]
         return {"kl_policy_ref": penalise(sequences, references, coefficient)}
@@ -429,7 +447,10 @@ def _with_adapter(model: Any) -> Any:
     config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=list(TARGETS), lora_dropout=0.0, task_type="CAUSAL_LM")
     with warnings.catch_warnings(action="ignore", category=FutureWarning), torch.random.fork_rng():
         torch.manual_seed(0)
-        return get_peft_model(model, config, autocast_adapter_dtype=False)
+        try:
+            return get_peft_model(model, config, autocast_adapter_dtype=False)
+        except ValueError as error:
+            raise UsageError(f"this base model has no {', '.join(TARGETS)} to adapt; give one of the Llama kind") from error
 
 
 def _adapter_names(weights: Iterable[str]) -> dict[str, str]:

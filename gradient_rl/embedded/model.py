@@ -63,7 +63,7 @@ class ServedModel(Protocol):
         max_tokens: int,
         seed: int,
     ) -> Completion:
-        """Sample the next assistant message; equal arguments give equal completions.
+        """Sample the next assistant message; equal arguments give equal completions, as far as the machine's arithmetic allows.
 
         Args:
             messages: the conversation so far.
@@ -111,4 +111,8 @@ class ServedModel(Protocol):
 
     def forget(self, steps: Sequence[int]) -> None:
         """Drop the states of these steps; each exists and none is the base."""
+        ...
+
+    def close(self) -> None:
+        """Give up the completions that are being sampled, and take no more. No job runs."""
         ...

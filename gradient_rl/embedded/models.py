@@ -14,6 +14,18 @@ def is_language_model(base_model: str) -> bool:
     return base_model not in STOOD_IN_FOR
 
 
+def check_base_model(base_model: str) -> None:
+    """See that `served_model` will find this model, before anything is moved for it; as cheaply as can be.
+
+    Raises:
+        GradientError: the base model is not to be had, or what runs it is not installed.
+    """
+    if is_language_model(base_model):
+        from gradient_rl.embedded.weights import check_weights
+
+        check_weights(base_model)
+
+
 def served_model(base_model: str, folder: Path) -> ServedModel:
     """The model of that name, its states in the folder.
 

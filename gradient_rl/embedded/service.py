@@ -84,6 +84,7 @@ class Service:
     async def close(self) -> None:
         """Stop the jobs and the threads."""
         await self._jobs.close()
+        await asyncio.to_thread(self._registry.model.close)
         await asyncio.to_thread(self._inference.shutdown, cancel_futures=True)
 
     async def register(self, call: Call) -> Answer:

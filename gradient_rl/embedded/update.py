@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_GRADIENT_NORM = 1.0
 BETAS = (0.9, 0.99)
+_GAP = "loss/logprob_gap"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Settings:
     loss: Mapping[str, Any]
     """What of ART's loss may be set: `ppo`, `epsilon`, `epsilon_high`."""
     kl_coefficient: float = 0.0
-    """Reward units a nat of drift from the reference; see `sequences.penalise`."""
+    """What a nat of drift from the reference costs, in the unit of the advantages; see `sequences.penalise`."""
     updates: int = 1
     """Optimizer steps; each takes an equal share of the sequences."""
 
@@ -146,9 +147,12 @@ def improve(
     order = list(range(len(sequences)))
     rng.shuffle(order)
     updates = min(settings.updates, len(order))
+    gap: float | None = None
     for update in range(updates):
         chosen = order[update::updates]
         terms = _accumulate(scorer, [sequences[i] for i in chosen], settings)
+        # Behind the first update the weights are others, and the gap is to tell of everything else.
+        gap = terms[_GAP] = terms[_GAP] if gap is None else gap
         terms["grad_norm"] = optimizer.step(settings.learning_rate)
         yield {**terms, "learning_rate": settings.learning_rate}
 
@@ -192,7 +196,7 @@ def policy_loss(sequence: Sequence_, logprobs: torch.Tensor, settings: Settings)
     terms = {
         "loss": float(made.policy_loss.detach()),
         "kl_div": float((old - logprobs.detach()).sum()),
-        "loss/logprob_gap": float(gap.sum()),
+        _GAP: float(gap.sum()),
         "loss/ratio": float((logprobs.detach() - old).exp().sum()),
         "loss/clipped": float(made.offpolicy_diagnostics.clipped_count) if made.offpolicy_diagnostics else 0.0,
     }

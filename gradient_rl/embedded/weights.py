@@ -56,13 +56,22 @@ def load(base_model: str) -> Loaded:
         base_model: `smollm2`, a folder in the form of `save_pretrained`, or a model's id on the hub.
 
     Raises:
-        UsageError: the extra is not installed.
+        UsageError: the extra is not installed, or the model is none that can be computed here.
         NothingToReadError: there are no such weights.
     """
+    return _load(base_model, whole=True)
+
+
+def check_weights(base_model: str) -> None:
+    """See that a model can be loaded, as far as configuration and tokenizer tell; arguments and errors are those of `load`."""
+    _load(base_model, whole=False)
+
+
+def _load(base_model: str, *, whole: bool) -> Any:
     check_extra()
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when the first library imports it
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.set_verbosity_error()
@@ -74,19 +83,27 @@ def load(base_model: str) -> Loaded:
     for local in (True, False):
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=local)
+            _refuse_other_mathematics(AutoConfig.from_pretrained(where, local_files_only=local), base_model)
+            if not tokenizer.chat_template:
+                raise UsageError(f"--base-model {base_model} has no chat template, so it is no chat model; give another one")
+            if not whole:
+                return None
             model = AutoModelForCausalLM.from_pretrained(
                 where, local_files_only=local, dtype=dtype, attn_implementation=TRAINING
             )
-            _refuse_other_mathematics(model.config, base_model)
-            if not tokenizer.chat_template:
-                raise UsageError(f"--base-model {base_model} has no chat template, so it is no chat model; give another one")
             return Loaded(model.to(device).eval(), tokenizer, device)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             fault = error
+        except ValueError as error:
+            raise UsageError(f"--base-model {base_model} cannot be loaded: {_first_line(error)}; give another one") from None
     raise NothingToReadError(
         f"--base-model {base_model}: no weights were found in the local cache, and the hub gave none "
-        f"({str(fault).splitlines()[0][:160]}); give a folder, or run 'make lm' for smollm2"
+        f"({_first_line(fault)}); give a folder, or run 'make lm' for smollm2"
     )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)[:160]
 
 
 def _refuse_other_mathematics(config: Any, base_model: str) -> None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gradient_rl.errors import DataError, MissingKeyError, NothingToReadError, UsageError
 from gradient_rl.policies.catalog import Checkpoint, Entry, saved_states
 from gradient_rl.policies.chat import ChatPolicy
-from gradient_rl.policies.endpoint import Endpoint, Price
+from gradient_rl.policies.endpoint import REPLY_TIMEOUT_S, Endpoint, Price
 from gradient_rl.schema.training import WARM, ArtState
 
 ART = "art"
@@ -35,6 +35,8 @@ class Access:
     key_name: str | None = None
     """The variable that holds the key; None where it was not named."""
     price_per_million: Price | None = None
+    reply_timeout_s: float = REPLY_TIMEOUT_S
+    """See `Endpoint.timeout_s`."""
 
 
 def key_for(base_url: str, key_name: str | None, variables: Mapping[str, str]) -> tuple[str | None, str]:
@@ -133,6 +135,7 @@ def _endpoint(access: Access, model: str, base_url: str, max_completion_tokens: 
         base_url=base_url,
         api_key=key,
         model=model,
+        timeout_s=access.reply_timeout_s,
         max_completion_tokens=max_completion_tokens,
         price_per_million=access.price_per_million,
     )

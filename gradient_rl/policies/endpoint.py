@@ -28,6 +28,9 @@ class Price:
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
+REPLY_TIMEOUT_S = 120.0
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """An OpenAI-compatible server and a model that it serves.
@@ -44,7 +47,7 @@ class Endpoint:
     """Empty for a server that asks for none."""
     model: str
     """The model's name as the server knows it."""
-    timeout_s: float = 120.0
+    timeout_s: float = REPLY_TIMEOUT_S
     """Seconds for one request, from connecting to the last byte of its reply."""
     attempts: int = 5
     """Requests for one reply, the first among them."""

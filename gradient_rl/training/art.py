@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from gradient_rl.errors import ArtifactError, DataError, MissingKeyError, ServiceError
 from gradient_rl.policies.adapters import art_checkpoints, art_path, read_art_state, warm_path
 from gradient_rl.policies.chat import ChatPolicy
-from gradient_rl.policies.endpoint import Endpoint, Price
+from gradient_rl.policies.endpoint import REPLY_TIMEOUT_S, Endpoint, Price
 from gradient_rl.rewards.advantages import Estimator
 from gradient_rl.runs import json_line, write_whole
 from gradient_rl.schema.training import WARM, ArtState, Submission
@@ -68,6 +68,8 @@ class Service:
     """Seconds between two looks for the step of a job whose answer was lost."""
     reads_examples: bool = False
     """Whether a warm start's examples go with the request that begins it, and not to W&B."""
+    reply_timeout_s: float = REPLY_TIMEOUT_S
+    """See `Endpoint.timeout_s`."""
     jobs_outlive_us: bool = True
     """Whether a job goes on when this process has ended; if not, a later process need not wait for one."""
 
@@ -290,6 +292,7 @@ class ArtLearner:
             base_url=self._service.base_url,
             api_key=self._service.api_key,
             model=model,
+            timeout_s=self._service.reply_timeout_s,
             max_completion_tokens=self._config.max_completion_tokens,
             price_per_million=self._service.price_per_million,
             logprobs=True,

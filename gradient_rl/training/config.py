@@ -68,7 +68,8 @@ class TrainingConfig(FrozenRecord):
     max_completion_tokens: int = Field(default=1024, ge=16)
     """`art`: tokens of one reply."""
     kl_penalty: float = Field(default=0.0, ge=0.0)
-    """`art`: coefficient of the divergence from the base model (ART's `kl_penalty_coef`)."""
+    """`art`: coefficient of the divergence (ART's `kl_penalty_coef`) from the base model; on the embedded backend, from the
+    warm start where there was one."""
     loss: Literal["cispo", "ppo"] = "cispo"
     """`art`: ART's loss; cispo is its default (arXiv 2506.13585)."""
     warm_start: int = Field(default=0, ge=0)

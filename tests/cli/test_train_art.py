@@ -25,8 +25,10 @@ from gradient_rl.embedded.linear import LinearModel
 from gradient_rl.embedded.server import EmbeddedServer, serving
 from gradient_rl.policies.adapters import art_path
 from gradient_rl.policies.chat import ChatPolicy
+from gradient_rl.policies.endpoint import Endpoint
 from gradient_rl.runs import read_journal
 from gradient_rl.schema.training import ArtState
+from gradient_rl.training.config import TrainingConfig
 from tests.cli.running import run
 from tests.training.art_runs import Crash, jobs_sent_to, tiny_training_data
 
@@ -141,6 +143,31 @@ def test_a_run_on_the_embedded_server_goes_on(small: list[str], tmp_path: Path) 
     models = json.loads((tmp_path / "artifacts/checkpoints/embedded/models.json").read_bytes())
     assert models["models"][0]["checkpoints"] == [0, 1, 2]
     assert [m["step"] for m in metrics(tmp_path)] == [0, 1, 2]
+
+
+def test_a_server_of_our_own_is_given_longer_than_an_episode_for_a_reply(
+    small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, check = set[float](), Endpoint.__post_init__
+
+    def noted(endpoint: Endpoint) -> None:
+        asked.add(endpoint.timeout_s)
+        check(endpoint)
+
+    monkeypatch.setattr(Endpoint, "__post_init__", noted)
+    assert gradient_train(*small, "--backend", "embedded", "--max-steps", "1").exit_code == 0
+    assert CliRunner().invoke(evaluate, ["--policy", "art@latest", "--baseline", "art@0", *small[-2:]]).exit_code == 0
+
+    assert min(asked) > TrainingConfig().episode_deadline_s
+
+
+def test_a_base_model_that_cannot_be_served_leaves_the_earlier_run_where_it_is(small: list[str], tmp_path: Path) -> None:
+    assert gradient_train(*small, "--backend", "embedded", "--max-steps", "1").exit_code == 0
+    before = files_of(tmp_path)
+    refused = gradient_train(*small, "--backend", "embedded", "--max-steps", "1", "--base-model", str(tmp_path / "nothing"))
+
+    assert refused.exit_code in (2, 66), refused.output
+    assert files_of(tmp_path) == before
 
 
 def test_no_job_of_an_embedded_server_that_ended_is_waited_for(small: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def small(tmp_path: Path) -> list[str]:
 def pupils(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the base model is called, a pupil is served."""
     monkeypatch.setattr(imitation, "EVENTS_S", 0.01)
+    monkeypatch.setattr(models, "check_base_model", lambda _: None)
     monkeypatch.setattr(models, "served_model", lambda _, folder: Pupil(folder))
 
 
@@ -49,7 +50,7 @@ def test_a_warm_started_run_is_evaluated_at_its_three_states(small: list[str], t
     played = CliRunner().invoke(evaluate, evaluated)
 
     assert trained.exit_code == 0, trained.output
-    assert "Before the first step the model imitates 3 verified examples.\n" in trained.stderr
+    assert "Before the first step the model imitates up to 3 verified examples.\n" in trained.stderr
     assert [line.partition(":")[0] for line in trained.stderr.splitlines()[-3:]] == ["step 0 of 1", "warm start", "step 1 of 1"]
     assert "gradient-eval --policy art@0 --policy art@warm --policy art@latest" in trained.stdout
     assert places(tmp_path) == ["0", "warm", "1"]
@@ -83,7 +84,7 @@ def test_an_upload_is_told_before_anything_is_sent(small: list[str]) -> None:
         options = ["--base-url", server.base_url, "--warm-start", "3"]
         result = gradient_train(*small, *options)
 
-    told = "imitates 3 verified examples; they are uploaded to Weights & Biases as an artifact.\n"
+    told = "imitates up to 3 verified examples; they are uploaded to Weights & Biases as an artifact.\n"
     assert (result.exit_code, told in result.stderr) == (77, True), result.output
 
 

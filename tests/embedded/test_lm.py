@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import time
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gradient_rl.errors import DataError, UsageError
+from gradient_rl.errors import ArtifactError, DataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,7 +195,8 @@ def test_what_was_rewarded_becomes_likelier_and_the_rest_less_likely(model) -> N
 
     assert min(gains[0], gains[3]) > 0 > max(gains[1], gains[2])
     assert all(math.isfinite(value) for metrics in told for value in metrics.values())
-    assert told[0]["loss/logprob_gap"] < 1e-4
+    assert {told_of["loss/logprob_gap"] < 1e-4 for told_of in told} == {True}
+    assert len({told_of["loss/ratio"] for told_of in told}) == len(told)
 
 
 def test_a_group_of_equal_rewards_teaches_nothing(model) -> None:
@@ -224,6 +226,34 @@ def test_the_divergence_from_the_reference_is_told(model) -> None:
     assert told["kl_policy_ref"] == pytest.approx(drift / sum(len(s.logprobs) for s in said), abs=1e-4)
 
 
+def test_the_reference_is_the_warm_start_unless_another_is_asked_for(model) -> None:
+    fine_tuned(model)
+    said = [complete(model, seed=seed, step=1) for seed in range(4)]
+    groups = [group_of(said, [1.0, 0.0, 0.0, 1.0])]
+    list(model.train(groups, {"learning_rate": 1e-2}, step=1))
+
+    def drift(step, **asked: int) -> float:
+        return next(iter(model.train(groups, {"kl_penalty_coef": 0.5, **asked}, step=step)))["kl_policy_ref"]
+
+    from_warm = drift(2, kl_penalty_reference_step=1)
+    assert drift(2) == from_warm
+    assert drift(2, kl_penalty_step_lag=1) == from_warm
+    assert drift(2, kl_penalty_step_lag=5) == drift(2, kl_penalty_reference_step=0) != from_warm
+
+
+def test_the_penalty_draws_back_the_tokens_that_have_drifted_most(model) -> None:
+    fine_tuned(model)
+    said = [complete(model, seed=seed) for seed in range(8)]
+    list(model.train([group_of(said, [1.0, 0.0] * 4)], {"learning_rate": 1e-2}, step=1))
+    now = [complete(model, seed=seed, step=2) for seed in range(8)]
+    drift = torch.tensor([p - q for s in now for p, q in zip(s.logprobs, recomputed(model, s, step=1), strict=True)])
+    config = {"learning_rate": 1e-3, "kl_penalty_coef": 100.0}
+    list(model.train([group_of(now, [1.0, 0.0] * 4)], config, step=2))
+    gained = torch.tensor([p - q for s in now for p, q in zip(recomputed(model, s, step=3), s.logprobs, strict=True)])
+
+    assert gained[drift > drift.mean()].mean() < 0 < gained[drift < drift.mean()].mean()
+
+
 def test_tokens_of_another_model_are_refused(model) -> None:
     from gradient_rl.embedded.jobs import JobError
 
@@ -246,6 +276,49 @@ def test_a_failure_is_that_of_the_request_it_concerns(model, tmp_path) -> None:
         replies = [threads.submit(complete, model, seed=seed, step=seed % 2) for seed in range(4)]
 
     assert [type(reply.exception()) for reply in replies] == [type(None), DataError, type(None), DataError]
+
+
+def test_a_fault_that_nobody_foresaw_is_told_to_all_who_wait(model, monkeypatch) -> None:
+    def broken(*_: object) -> None:
+        raise AttributeError("no such layer")
+
+    monkeypatch.setattr(model._sampler, "begin", broken)
+    with ThreadPoolExecutor(4) as threads:
+        replies = [threads.submit(complete, model, seed=seed) for seed in range(4)]
+        assert {str(reply.exception(10)) for reply in replies} == {"no such layer"}
+
+
+def test_closing_gives_up_what_is_being_sampled(model, monkeypatch) -> None:
+    advance, begun = model._sampler.advance, Event()
+
+    def advance_slowly(requests) -> None:
+        begun.set()
+        time.sleep(0.01)
+        advance(requests)
+
+    monkeypatch.setattr(model._sampler, "advance", advance_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        replies = [threads.submit(complete, model, seed=seed, max_tokens=10_000) for seed in range(2)]
+        assert begun.wait(10)
+        model.close()
+        assert ["stopping" in str(reply.exception(10)) for reply in replies] == [True, True]
+
+    with pytest.raises(UsageError, match="the server is stopping"):
+        complete(model)
+
+
+def test_a_conversation_whose_keys_were_dropped_is_read_anew(model, monkeypatch) -> None:
+    from gradient_rl.embedded import generation
+
+    kept = complete(model, ANSWERED)
+    model._sampler.forget()
+    monkeypatch.setattr(generation, "MAX_KEPT_BYTES", 1)
+    for seed in range(3):
+        complete(model, seed=seed)
+    dropped = complete(model, ANSWERED)
+
+    assert len(model._sampler._kept) == 1
+    assert dropped.logprobs == pytest.approx(kept.logprobs, abs=1e-4)
 
 
 def test_training_that_is_given_up_leaves_no_state(model) -> None:
@@ -293,6 +366,18 @@ def test_what_a_killed_process_left_half_made_is_cleared_by_the_next_save(model)
     assert [path.name for path in model._folder.iterdir()] == ["step-000001"]
 
 
+def test_a_full_disk_is_told_with_the_file_and_leaves_no_state(model, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(ArtifactError, match="step-000001 cannot be written: No space left on device; free some space"):
+        fine_tuned(model)
+
+    assert list(model.steps()) == [0]
+    assert list(model._folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["optimizer.safetensors", "adapter_model.safetensors"])
 def test_a_damaged_state_is_told_with_its_folder(model, tmp_path, name) -> None:
     fine_tuned(model)
@@ -332,6 +417,24 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     assert float((weight.grad * direction).sum()) == pytest.approx(expected, rel=0.02)
 
 
+def test_the_loss_of_a_batch_is_the_mean_over_its_tokens() -> None:
+    from gradient_rl.embedded.sequences import Sequence_
+    from gradient_rl.embedded.update import Scorer, Settings, _accumulate, policy_loss
+    from tests.embedded.tiny_lm import random_model
+
+    model, settings = random_model(), Settings(1e-3, {"ppo": False})
+    short = Sequence_(list(range(30)), 1.0, [20], [-5.0])
+    long = Sequence_(list(range(40)), -0.5, [20, 21, 30, 31], [-5.0, -6.0, -4.0, -5.0])
+    scorer, weight = Scorer(model), model.model.layers[0].mlp.down_proj.weight
+    terms = _accumulate(scorer, [short, long], settings)
+    together, weight.grad = weight.grad.clone(), None
+    losses = [policy_loss(sequence, scorer.score(sequence)[0], settings)[0] for sequence in (short, long)]
+    (sum(losses) / 5).backward()
+
+    assert torch.allclose(weight.grad, together, atol=1e-6)
+    assert terms["loss"] == pytest.approx(float(sum(losses).detach()) / 5)
+
+
 def test_the_optimizer_goes_on_where_the_weights_are_wherever_its_state_was_read() -> None:
     from gradient_rl.embedded.update import Optimizer
 
@@ -355,6 +458,12 @@ def test_the_clipped_loss_is_that_of_a_hand_calculation() -> None:
     assert float(loss) == pytest.approx(-(1.2 * 2.0 + 0.8 * 2.0))
     assert terms["loss/clipped"] == 1.0
     assert terms["loss/ratio"] == pytest.approx(2.2)
+
+    sequence.penalty = [0.5, -1.0]
+    penalised, _ = policy_loss(sequence, new, Settings(1e-3, {"ppo": True, "epsilon": 0.2}))
+
+    # The penalty comes off the advantage of its token: 1.5 and 3.
+    assert float(penalised) == pytest.approx(-(1.2 * 1.5 + 0.8 * 3.0))
 
 
 def test_cispo_weighs_log_probabilities_with_a_ratio_that_is_held_to_five() -> None:
@@ -423,7 +532,11 @@ def test_weights_load_without_a_network_from_a_folder_with_a_blank(tmp_path, mon
     from gradient_rl.embedded.weights import load
     from tests.embedded.tiny_lm import save_tiny
 
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    monkeypatch.setattr("socket.socket.connect", refuse)
     made = load(str(save_tiny(tmp_path / "my weights")))
 
     assert made.model.config.num_hidden_layers == 2
