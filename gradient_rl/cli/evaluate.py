@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -143,6 +144,7 @@ def evaluate(
         specs = [*(policy or ()), baseline or ""]
         with _server_for(specs, artifacts, base_url) as url:
             own = url != base_url
+            request = replace(request, one_by_one=own)
             catalog = _catalog(find_access(url, api_key_env, price_per_million, own=own), specs)
             if attack:
                 refuse_gates(fail_under or [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from gradient_rl.cli.terminal import (
     put_json,
     reported_errors,
     run_app,
+    same_folders,
     stdout_console,
     warn,
     warn_of,
@@ -96,7 +96,7 @@ def list_(
                 damaged=damage_objects(rows.damaged),
             )
             return
-        _list(rows, chosen, _same(artifacts, data))
+        _list(rows, chosen, same_folders(artifacts, data))
         _note_other_workspaces(chosen, data_dir(data))
 
 
@@ -122,7 +122,7 @@ def show(
             _object(schema_version=SCHEMA_VERSION, **as_object(row.id, str(row.file), row.line, trajectory, background))
             return
         _print(shown(row.id, f"{row.file} line {row.line}", trajectory, background))
-        same = _same(artifacts, data)
+        same = same_folders(artifacts, data)
         others = f"gradient-inspect list --task {row.task_id}{same}"
         put(f"\nNext: {others} shows who else worked on it, diff A B two of them aligned.")
 
@@ -155,7 +155,7 @@ def diff(
             warn(left_out)
         found = differences(compared, str(a), str(b))
         if task is None:
-            _differences(found, str(a), str(b), as_json, _same(artifacts, data))
+            _differences(found, str(a), str(b), as_json, same_folders(artifacts, data))
             return
         chosen = next((each for each in found if each.task_id == task), None)
         if chosen is None:
@@ -185,7 +185,7 @@ def curves(artifacts: PathOption = ARTIFACTS, as_json: JsonOption = False, debug
         for line in curves_text(metrics, unicode=_shows("▁█●○┤└─")):
             put(line)
         label = f"{metrics[0].run_id}, steps {metrics[0].step} to {metrics[-1].step}"
-        compare = f"gradient-inspect diff A@0 A@latest{_same(artifacts)}"
+        compare = f"gradient-inspect diff A@0 A@latest{same_folders(artifacts)}"
         put(f"\nRun {label}. Next: {compare} shows how the behaviour of policy A changed.")
 
 
@@ -342,12 +342,6 @@ def _list(rows: Rows, chosen: tuple[Row, ...], same: str) -> None:
     put(f"\n{summary(chosen, rows.rows)}.{cut_note}{following}")
 
 
-def _same(artifacts: Path, data: Path | None = None) -> str:
-    """The options with which the next command reads the same episodes and records, a blank before each."""
-    given = {"--artifacts": artifacts if artifacts != ARTIFACTS else None, "--data": data}
-    return "".join(f" {option} {shlex.quote(str(path))}" for option, path in given.items() if path is not None)
-
-
 def _note_other_workspaces(chosen: Iterable[Row], folder: Path) -> None:
     from gradient_rl.report.library import read_library
     from gradient_rl.report.terminal import count
@@ -400,7 +394,7 @@ def _align(a: Row, b: Row, artifacts: Path, data: Path | None, as_json: bool, of
     console = stdout_console()
     _print(side_by_side((a.id, b.id), pair, task, console.width))
     samples = of_samples(of) if of else ""
-    following = f"\nNext: gradient-inspect show {b.id}{_same(artifacts, data)}"
+    following = f"\nNext: gradient-inspect show {b.id}{same_folders(artifacts, data)}"
     put(f"\n{samples}{following}" if samples else following)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Generator, Iterable
@@ -201,3 +202,10 @@ def data_dir(given: Path | None) -> Path:
     if given is not None and not given.is_dir():
         raise UsageError(f"--data {given} is not a folder; give one that holds emails.jsonl, documents.jsonl and tasks/")
     return given or default_data_dir()
+
+
+def same_folders(artifacts: Path, data: Path | None = None) -> str:
+    """The options with which a next command reads the same folders, a blank before each; nothing for the usual ones."""
+    chosen = {"--artifacts": artifacts != ARTIFACTS, "--data": data is not None and data != data_dir(None)}
+    paths = {"--artifacts": artifacts, "--data": data}
+    return "".join(f" {option} {shlex.quote(str(paths[option]))}" for option, given in chosen.items() if given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -38,6 +37,7 @@ from gradient_rl.cli.terminal import (
     put_json,
     reported_errors,
     run_app,
+    same_folders,
     say,
     stderr_console,
     stdout_console,
@@ -206,7 +206,7 @@ def _run(
             write_training_report(artifacts, data)
     if training is None:
         raise _interrupted(steps)
-    _print(training, steps, artifacts, as_json)
+    _print(training, steps, same_folders(artifacts, data), artifacts, as_json)
     _refuse_missing_rewards(training)
 
 
@@ -432,7 +432,7 @@ def _live(plan: Plan, steps: list[StepMetrics], listeners: list[OnStep]) -> Gene
         yield on_episode, on_gradient
 
 
-def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_json: bool) -> None:
+def _print(training: Training, steps: list[StepMetrics], same: str, artifacts: Path, as_json: bool) -> None:
     if as_json:
         from gradient_rl.runs import json_line
 
@@ -445,15 +445,14 @@ def _print(training: Training, steps: list[StepMetrics], artifacts: Path, as_jso
     if training.dry_run:
         print_dry_run(console, steps)
     console.print(f"\nSaved {artifacts / 'train.json'}, the metrics and the trajectories beside it.", soft_wrap=True)
-    console.print(f"Next: open {artifacts / 'train.html'} to see how it learned; {_next(training, artifacts)}", soft_wrap=True)
+    console.print(f"Next: open {artifacts / 'train.html'} to see how it learned; {_next(training, same)}", soft_wrap=True)
 
 
-def _next(training: Training, artifacts: Path) -> str:
+def _next(training: Training, same: str) -> str:
     if training.dry_run:
         return "train.payload.jsonl holds what would be sent; gradient-train trains the linear policy, with no key and no GPU."
-    place = "" if artifacts == Path("artifacts") else f" --artifacts {shlex.quote(str(artifacts))}"
     warm = f" --policy {training.policy}@warm" if training.warm else ""
-    return f"then run gradient-eval --policy {training.policy}@0{warm} --policy {training.policy}@latest --samples 8{place}"
+    return f"then run gradient-eval --policy {training.policy}@0{warm} --policy {training.policy}@latest --samples 8{same}"
 
 
 def _refuse_missing_rewards(training: Training) -> None:

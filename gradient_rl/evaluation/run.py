@@ -60,6 +60,9 @@ class Request:
     endpoint: str = ""
     """Where remote policies were said to be, without secrets; empty where nothing was said."""
     profile: RewardProfile = field(default_factory=RewardProfile)
+    one_by_one: bool = False
+    """Whether each player plays all its episodes before the next begins: a server on this machine has no bad hour, and samples
+    from one state at a time."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,9 @@ def play(plan: Plan, folder: Path, stop: Stop, listen: Listen, on_damage: OnDama
             listen(name, by_name[name].add(trajectory))
 
         # All players work on a task before any goes to the next, so that an endpoint's bad hour falls on each of them.
-        places = product(plan.tasks, range(plan.request.samples), books)
+        places = list(product(plan.tasks, range(plan.request.samples), books))
+        if plan.request.one_by_one:
+            places.sort(key=lambda place: books.index(place[2]))
         jobs = [job for task, sample, book in places if (job := book.job(task, sample))]
         left = len(jobs)
         asyncio.run(_play(jobs, plan, stop, take))

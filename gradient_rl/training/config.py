@@ -89,10 +89,12 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 }
 """Where a learner's defaults differ from those of the linear one: ART's own learning rate, and fewer groups, for they cost."""
 LOCAL: Mapping[str, object] = {
-    "tasks_per_step": 5,
+    "tasks_per_step": 8,
     "group_size": 8,
-    "learning_rate": 2e-4,
-    "validate_every": 5,
+    "learning_rate": 1e-4,
+    "estimator": Estimator.GROUP_MEAN,
+    "kl_penalty": 0.1,
+    "validate_every": 10,
     "concurrency": 48,
     "max_completion_tokens": 128,
     "warm_start_learning_rate": 6e-4,

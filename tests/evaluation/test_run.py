@@ -159,6 +159,16 @@ def test_all_policies_work_on_a_task_before_any_goes_to_the_next(world: Path, fo
     assert order[:4] == [("held-00", "empty"), ("held-00", "guessing"), ("held-01", "empty"), ("held-01", "guessing")]
 
 
+def test_asked_to_play_one_by_one_each_policy_ends_before_the_next_begins(world: Path, folder: Path, tmp_path: Path) -> None:
+    order: list[str] = []
+    found = run(world, folder, replace(REQUEST, one_by_one=True), listen=lambda name, _: order.append(name))
+    (tmp_path / "other").mkdir()
+
+    assert order == sorted(order, key=order.index)
+    assert len(set(order)) == 2
+    assert without_times(found) == without_times(run(world, tmp_path / "other"))
+
+
 def test_a_checkpoint_writes_to_a_file_of_its_step(world: Path, folder: Path) -> None:
     save_step(folder / "checkpoints", 0, "empty")
     save_step(folder / "checkpoints", 40, "right")
