@@ -42,8 +42,8 @@ ALPHA = 32
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CONCURRENCY = 48
 """Replies that are sampled at once."""
-TURN_S = 60.0
-"""Seconds after which a state takes in no more requests as long as another state has some waiting."""
+TURN_S = 10.0
+"""Seconds after which a state pauses as long as another has something to sample."""
 UPDATES = 4
 """Optimizer steps of one training job."""
 GIVE_BACK_EVERY = 10
@@ -107,7 +107,7 @@ class LanguageModel:
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._loaded_step: int | None = None
-        self._loaded_at = 0.0
+        self._turns: dict[int, float] = {}
 
     def complete(
         self,
@@ -230,37 +230,41 @@ class LanguageModel:
                 request.ended.set()
 
     def _advance(self) -> None:
-        """Take in what waits for the state that runs, and sample a token for each. What fails, fails for whom it concerns."""
-        step, room = self._turn()
-        taken = [request for request in self._waiting if request.step == step][:room]
+        """Take in what waits for the state whose turn it is, and sample a token for each of its requests.
+
+        What fails, fails for whom it concerns.
+        """
+        step = self._turn()
+        taken = [request for request in self._waiting if request.step == step]
+        taken = taken[: CONCURRENCY - sum(request.step == step for request in self._running)]
         for request in taken:
             self._waiting.remove(request)
         self._running += taken
-        with _failing(self._running):
+        own = [request for request in self._running if request.step == step]
+        with _failing(own):
             self._load(step)  # a training since the last token has left other weights
         for request in taken:
             with _failing([request]):
                 if not request.done:
                     self._sampler.begin(request)
-        if active := [request for request in self._running if not request.done]:
+        if active := [request for request in own if not request.done]:
             with _failing(active):
                 self._sampler.advance(active)
-        for request in self._running:
+        for request in own:
             if request.done:
+                self._running.remove(request)
                 request.ended.set()
-        self._running = [request for request in self._running if not request.done]
 
-    def _turn(self) -> tuple[int, int]:
-        """The state that runs next, and how many requests it may take in.
+    def _turn(self) -> int:
+        """The state that is sampled from next: the one that is loaded, until its turn is over and another has something to do.
 
-        It goes on with what has begun, and takes in more until its turn is over; or no request of another state would be
-        answered before the last of its own.
+        A reply that is not at its end then goes on in the next turn of its state.
         """
-        others = [request.step for request in self._waiting if request.step != self._loaded_step]
-        over = bool(others) and monotonic() - self._loaded_at > TURN_S
-        if self._running:
-            return self._running[0].step, 0 if over else CONCURRENCY - len(self._running)
-        return others[0] if over else self._waiting[0].step, CONCURRENCY
+        busy = {request.step for request in (*self._running, *self._waiting)}
+        others = busy - {self._loaded_step}
+        if self._loaded_step in busy and (not others or monotonic() - self._turns[self._loaded_step] < TURN_S):
+            return self._loaded_step
+        return min(others, key=lambda step: self._turns.get(step, 0.0))
 
     def _completion(self, request: Request, number: int, tools: Sequence[Message]) -> Completion:
         text_ids = [token for token in request.token_ids if token not in self._ends]
@@ -340,7 +344,8 @@ class LanguageModel:
             for name, parameter in self._parameters.items():
                 parameter.copy_(state.get(f"weight.{name}", self._fresh[name]))
         self._sampler.turn_to(step)
-        self._loaded_step, self._loaded_at = step, monotonic()
+        self._loaded_step = step
+        self._turns[step] = monotonic()
 
     def _forget_loaded(self) -> None:
         self._loaded_step = None

@@ -623,3 +623,15 @@ def test_a_state_with_ever_more_to_do_leaves_another_its_turn(model, monkeypatch
 
     assert len(asked) == 60
     assert order.index(1) < 30
+
+
+def test_a_reply_that_pauses_for_another_state_goes_on_as_if_it_had_not(model, monkeypatch) -> None:
+    from gradient_rl.embedded import lm
+
+    fine_tuned(model)
+    alone = [complete(model, seed=seed, step=seed % 2) for seed in range(6)]
+    monkeypatch.setattr(lm, "TURN_S", 0.0)
+    with ThreadPoolExecutor(6) as threads:
+        paused = list(threads.map(lambda seed: complete(model, seed=seed, step=seed % 2), range(6)))
+
+    assert [said.token_ids for said in paused] == [said.token_ids for said in alone]
