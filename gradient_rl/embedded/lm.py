@@ -10,10 +10,11 @@ import os
 import random
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -185,7 +186,7 @@ class LanguageModel:
     def close(self) -> None:
         """See `ServedModel.close`."""
         self._closed = True
-        self._computing.submit(self._sample).result()
+        wait([self._computing.submit(self._sample)])
 
     def logprobs(self, sequence: Sequence_, step: int) -> torch.Tensor:
         """Log-probabilities of the sampled tokens of a sequence at a step, computed as training computes them."""
@@ -223,8 +224,9 @@ class LanguageModel:
                 if self._closed:
                     raise UsageError("the server is stopping; ask another one")
                 self._advance()
-        except Exception as failure:  # noqa: BLE001 - closed, or broken in whatever way: who waits is told, or waits for ever
-            while broken := self._running or self._waiting:
+        finally:
+            # Closed, or broken in a way that nobody foresaw: who waits is told, or would wait for ever.
+            while (failure := sys.exception()) and (broken := self._running or self._waiting):
                 request = broken.pop()
                 request.failure = failure
                 request.ended.set()

@@ -61,8 +61,7 @@ class Request:
     """Where remote policies were said to be, without secrets; empty where nothing was said."""
     profile: RewardProfile = field(default_factory=RewardProfile)
     one_by_one: bool = False
-    """Whether each player plays all its episodes before the next begins: a server on this machine has no bad hour, and samples
-    from one state at a time."""
+    """Whether each player ends before the next begins: a server on this machine has no bad hour, and one state at a time."""
 
 
 @dataclass(frozen=True)
@@ -233,12 +232,11 @@ def play(plan: Plan, folder: Path, stop: Stop, listen: Listen, on_damage: OnDama
             listen(name, by_name[name].add(trajectory))
 
         # All players work on a task before any goes to the next, so that an endpoint's bad hour falls on each of them.
-        places = list(product(plan.tasks, range(plan.request.samples), books))
-        if plan.request.one_by_one:
-            places.sort(key=lambda place: books.index(place[2]))
-        jobs = [job for task, sample, book in places if (job := book.job(task, sample))]
-        left = len(jobs)
-        asyncio.run(_play(jobs, plan, stop, take))
+        # Unless they take turns.
+        turns = [[book] for book in books] if plan.request.one_by_one else [books]
+        rounds = [_jobs(plan, playing) for playing in turns]
+        left = sum(len(jobs) for jobs in rounds)
+        asyncio.run(_play(rounds, plan, stop, take))
     return Played({name: book.outcomes for name, book in by_name.items()}, left)
 
 
@@ -305,14 +303,20 @@ def save_evaluation(folder: Path, readable: str, content: bytes) -> None:
     write_whole(folder / "eval.json", content)
 
 
-async def _play(jobs: Iterable[Job], plan: Plan, stop: Stop, take: Callable[[Trajectory], None]) -> None:
+def _jobs(plan: Plan, books: Sequence[Book]) -> list[Job]:
+    places = product(plan.tasks, range(plan.request.samples), books)
+    return [job for task, sample, book in places if (job := book.job(task, sample))]
+
+
+async def _play(rounds: Iterable[Iterable[Job]], plan: Plan, stop: Stop, take: Callable[[Trajectory], None]) -> None:
     timeout = asyncio.timeout(None)
     try:
         async with timeout:
             with stop.watching(timeout):
-                waiting = takewhile(lambda _: not stop.requested, jobs)
-                async for trajectory in run_many(waiting, plan.setting, plan.request.concurrency):
-                    take(trajectory)
+                for jobs in rounds:
+                    waiting = takewhile(lambda _: not stop.requested, jobs)
+                    async for trajectory in run_many(waiting, plan.setting, plan.request.concurrency):
+                        take(trajectory)
     except TimeoutError:
         if not timeout.expired():
             raise

@@ -161,7 +161,7 @@ def test_all_policies_work_on_a_task_before_any_goes_to_the_next(world: Path, fo
 
 def test_asked_to_play_one_by_one_each_policy_ends_before_the_next_begins(world: Path, folder: Path, tmp_path: Path) -> None:
     order: list[str] = []
-    found = run(world, folder, replace(REQUEST, one_by_one=True), listen=lambda name, _: order.append(name))
+    found = run(world, folder, replace(REQUEST, one_by_one=True, concurrency=8), listen=lambda name, _: order.append(name))
     (tmp_path / "other").mkdir()
 
     assert order == sorted(order, key=order.index)
