@@ -80,6 +80,9 @@ class Bandit:
     def steps(self) -> Sequence[int]:
         return sorted(self.logits)
 
+    def close(self) -> None:
+        """A pull takes no time."""
+
     def forget(self, steps: Sequence[int]) -> None:
         for step in steps:
             del self.logits[step]
