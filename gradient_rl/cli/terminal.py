@@ -206,6 +206,9 @@ def data_dir(given: Path | None) -> Path:
 
 def same_folders(artifacts: Path, data: Path | None = None) -> str:
     """The options with which a next command reads the same folders, a blank before each; nothing for the usual ones."""
-    chosen = {"--artifacts": artifacts != ARTIFACTS, "--data": data is not None and data != data_dir(None)}
-    paths = {"--artifacts": artifacts, "--data": data}
-    return "".join(f" {option} {shlex.quote(str(paths[option]))}" for option, given in chosen.items() if given)
+    options: list[str] = []
+    if artifacts != ARTIFACTS:
+        options += ["--artifacts", str(artifacts)]
+    if data is not None and data != data_dir(None):
+        options += ["--data", str(data)]
+    return f" {shlex.join(options)}" if options else ""

@@ -231,8 +231,7 @@ def play(plan: Plan, folder: Path, stop: Stop, listen: Listen, on_damage: OnDama
             name = player_name(trajectory.policy, trajectory.checkpoint)
             listen(name, by_name[name].add(trajectory))
 
-        # All players work on a task before any goes to the next, so that an endpoint's bad hour falls on each of them.
-        # Unless they take turns.
+        # Otherwise all players work on a task before any goes to the next: an endpoint's bad hour falls on each of them.
         turns = [[book] for book in books] if plan.request.one_by_one else [books]
         rounds = [_jobs(plan, playing) for playing in turns]
         left = sum(len(jobs) for jobs in rounds)
